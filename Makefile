@@ -5,9 +5,6 @@ EXTRAS ?= $(if $(shell nvidia-smi -L 2>/dev/null),gpu)
 BIN := .venv/bin
 READY := .venv/.ready$(if $(EXTRAS),-$(EXTRAS))
 DEMO := build/demo
-# Twelve users with pauses of 8 to 80 ms keep the drive busy. Each turn stores an object of 4 to 40 MB. The reference
-# system has a drive of 2 GB/s: laptops have between 0.5 and 7.
-DEMO_LOAD := --order reference:nvme-2 --cycles 3 --pace closed --speedup 60 --decode once --kv-dtype fp8 --storage-capacity-gb 1
 
 # Variables of `make submission` and `make sweep`. SCALE=smoke has a default for each.
 SCALE ?= full
@@ -43,19 +40,16 @@ $(READY): pyproject.toml constraints.txt $(wildcard replayer/core/* replayer/cor
 	@touch $@
 , := ,
 
-demo: setup  ## show what DRAM in front of a drive gains: six replays and a report
+demo: setup  ## show what DRAM in front of a drive of 150 MiB/s gains: six replays and a report
 	@rm -rf $(DEMO) && mkdir -p $(DEMO)/cache
-	tracegen generate demo -o $(DEMO)/trace.parquet
+	replayer sweep demo --cache-dir $(DEMO)/cache -o $(DEMO)/sweep
 	@echo
-	replayer plan $(DEMO)/trace.parquet $(DEMO_LOAD) --cpu-mem-gb 0.1
+	replayer plan $(DEMO)/sweep/traces/dram.parquet --like $(DEMO)/sweep/dram/trial_1
 	@echo
-	replayer run $(DEMO)/trace.parquet $(DEMO_LOAD) --cpu-mem-gb 0.1 --cache-dir $(DEMO)/cache --repeat 3 -o $(DEMO)/dram
-	replayer run $(DEMO)/trace.parquet $(DEMO_LOAD) --cpu-mem-gb 0 --cache-dir $(DEMO)/cache --repeat 3 -o $(DEMO)/drive
+	analysis summary $(DEMO)/sweep/dram/trial_1 $(DEMO)/sweep/drive/trial_1
 	@echo
-	analysis summary $(DEMO)/dram-1 $(DEMO)/drive-1
-	@echo
-	analysis report $(DEMO)/drive-* $(DEMO)/dram-* -o $(DEMO)/report.html
-	analysis compare $(DEMO)/dram-* --against $(DEMO)/drive-* --vary usable_bytes
+	analysis report $(DEMO)/sweep/drive $(DEMO)/sweep/dram -o $(DEMO)/report.html
+	analysis compare $(DEMO)/sweep/dram --against $(DEMO)/sweep/drive --vary usable_bytes
 
 test: setup  ## run the test suite
 	$(BIN)/python -m pytest

@@ -6,7 +6,6 @@ from analysis.commands.assess import assess
 from analysis.commands.compare import compare
 from analysis.commands.metrics import metrics
 from analysis.commands.report import report
-from analysis.commands.sql import sql
 from analysis.commands.submission import submission
 from analysis.commands.summary import check, summary
 from tracegen.console.command_line import Commands
@@ -18,5 +17,5 @@ def main() -> None:
     """Judge replays from their logs."""
 
 
-for command in (summary, check, metrics, assess, compare, report, sql, submission):
+for command in (summary, check, metrics, assess, compare, report, submission):
     main.add_command(command)

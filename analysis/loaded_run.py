@@ -2,15 +2,17 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import polars as pl
 
-from analysis.log.log import Targets
+from analysis.log.log import Targets, scan
 from analysis.runs.opening import open_run
-from analysis.sql.queries import open_tables
 from analysis.summary.run_summary import Summary
 from analysis.summary.summary import summarise
-from replayer.schema import RunInfo
+from replayer.schema import DEVICE_SCHEMA, LOG_COLUMNS, LOG_ENUMS, RunInfo, counters
+
+_TIMES: Final = ("due_ns", "ready_ns", "start_ns", "end_ns")
 
 
 @dataclass(frozen=True)
@@ -20,8 +22,8 @@ class LoadedRun:
     Attributes:
         path: the run directory.
         info: the run.json of each rank.
-        moves: the log of all ranks, with all columns and one row per move; times in ns on the
-            clock of the first rank. docs/run-directory.md explains the columns.
+        moves: the log of all ranks, with all columns and one row per move, enums as words; times in
+            ns on the clock of the first rank. docs/run-directory.md explains the columns.
         device: the samples of the device counters of all ranks; None if none were taken.
     """
 
@@ -49,7 +51,24 @@ def open_loaded_run(path: Path) -> LoadedRun:
         path: the run directory.
 
     Raises:
-        InputError: the run directory is missing, damaged or without a log.
+        InputError: the run directory is missing, damaged or without a log, or its ranks' clocks are
+            days apart.
     """
-    frames = open_tables(path)
-    return LoadedRun(path, open_run(path).infos, frames["moves"], frames.get("device"))
+    opened = open_run(path)
+    moves = [_scan_moves(opened.files[place], shift_ns) for place, shift_ns in opened.shifts.items()]
+    samples = [
+        _scan_device(own, shift_ns, opened.info_of[place].rank or 0)
+        for place, shift_ns in opened.shifts.items()
+        if (own := counters(place)) is not None
+    ]
+    return LoadedRun(path, opened.infos, pl.concat(moves), pl.concat(samples) if samples else None)
+
+
+def _scan_moves(files: list[Path], shift_ns: int) -> pl.LazyFrame:
+    words = pl.col(list(LOG_ENUMS)).cast(pl.String)
+    return scan(files).select(LOG_COLUMNS).with_columns(words, pl.col(_TIMES) + shift_ns)
+
+
+def _scan_device(path: Path, shift_ns: int, rank: int) -> pl.LazyFrame:
+    own_rank = pl.lit(rank, pl.Int32).alias("rank")
+    return scan([path]).select(DEVICE_SCHEMA.names).with_columns(pl.col("time_ns") + shift_ns, own_rank)

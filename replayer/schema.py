@@ -6,10 +6,8 @@ names is in `replayer.record`.
 
 from replayer.record.code_digests import code_digests
 from replayer.record.columns import (
-    ADDED,
     ARRANGED_PLAN_VERSION,
     CHECKPOINT_OPS,
-    DEVICE_ADDED,
     DEVICE_SCHEMA,
     LOG_COLUMNS,
     LOG_ENUMS,
@@ -25,7 +23,6 @@ from replayer.record.columns import (
     TIERS,
     WAITS,
 )
-from replayer.record.machine_info import Machine, Storage
 from replayer.record.plain_json import to_plain
 from replayer.record.reading import check_file, counters, parts, read_ranks, read_run
 from replayer.record.run_info import (
@@ -40,20 +37,18 @@ from replayer.record.run_info import (
     TraceInfo,
     Window,
 )
+from replayer.record.run_parts import Machine, Storage, Unfinished
 from replayer.record.simulation import (
     PREDICTED_COLUMNS,
     SIMULATION_COLUMNS,
     SimulationInfo,
     read_simulation,
 )
-from replayer.record.warning_kinds import typed_warnings
-from replayer.record.wording import causes_of, commonest, drive, plain_model
+from replayer.record.wording import causes_of, commonest, describe_cut, drive, plain_model
 
 __all__ = [
-    "ADDED",
     "ARRANGED_PLAN_VERSION",
     "CHECKPOINT_OPS",
-    "DEVICE_ADDED",
     "DEVICE_SCHEMA",
     "LOG_COLUMNS",
     "LOG_ENUMS",
@@ -82,12 +77,14 @@ __all__ = [
     "Storage",
     "Totals",
     "TraceInfo",
+    "Unfinished",
     "Window",
     "causes_of",
     "check_file",
     "code_digests",
     "commonest",
     "counters",
+    "describe_cut",
     "drive",
     "parts",
     "plain_model",
@@ -95,5 +92,4 @@ __all__ = [
     "read_run",
     "read_simulation",
     "to_plain",
-    "typed_warnings",
 ]

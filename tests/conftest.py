@@ -18,7 +18,6 @@ from xdist.workermanage import WorkerController
 
 from analysis.doubts import against_trace as replanned
 from analysis.submission import begin as beginning
-from analysis.submission import system
 from analysis.submission import traces as remade
 from replayer.experiments import children
 from replayer.machine import description
@@ -44,7 +43,6 @@ def pytest_xdist_auto_num_workers() -> int:
 TOGETHER = (
     "tests/analysis/assessment",
     "tests/analysis/report",
-    "tests/analysis/sql",
     "tests/analysis/submission/hand_made",
     "tests/replayer/sweep",
 )
@@ -82,7 +80,6 @@ LONGEST = (
     "tests/tracegen/readers/test_bad_files.py",
     "tests/tracegen/readers/test_anything.py",
     "tests/tracegen/sources/test_tokenizers.py",
-    "tests/analysis/sql",
     "tests/analysis/assessment",
 )
 
@@ -139,7 +136,7 @@ def installation_once() -> Iterator[None]:
 
     digests = functools.cache(code_digests)
     with pytest.MonkeyPatch.context() as patch:
-        for module in (description, system, beginning):
+        for module in (description, beginning):
             patch.setattr(module, "code_digests", digests)
         patch.setattr(description, "version", functools.cache(metadata.version))
         patch.setattr(beginning, "metadata", SimpleNamespace(distributions=distributions))

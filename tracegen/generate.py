@@ -18,8 +18,7 @@ from tracegen.errors import InputError, ToolError
 from tracegen.files.progress import Progress, ignore_progress
 from tracegen.files.trace_writer import TraceWriter
 from tracegen.recipe.recipe import Recipe, UserKind
-from tracegen.sources import sharegpt
-from tracegen.sources import tokenizers as tokens
+from tracegen.sources import sharegpt, tokenizers
 from tracegen.sources.personas import PersonaSource
 from tracegen.sources.sessions import Source
 from tracegen.times import to_ns
@@ -33,7 +32,7 @@ OpenSource = Callable[[Recipe, Metadata, Progress], Source]
 
 def _open_sharegpt(recipe: Recipe, metadata: Metadata, progress: Progress) -> Source:
     path = Path(recipe.sharegpt.path)
-    tokenizer = tokens.load_tokenizer(recipe.tokenizer)
+    tokenizer = tokenizers.load_tokenizer(recipe.tokenizer)
     size = path.stat().st_size if path.is_file() else 0
     with progress("tokenizing", "B", size) as advance:
         source = sharegpt.ShareGPTSource(recipe, tokenizer, advance)
@@ -304,4 +303,7 @@ def _may_take_no_time(person: UserKind, recipe: Recipe) -> bool:
 def strip_folders(recipe: Recipe) -> dict[str, Any]:
     """Return the resolved recipe as a dictionary, without the folders of this machine."""
     name = Path(recipe.sharegpt.path).name
-    return asdict(replace(recipe, sharegpt=replace(recipe.sharegpt, path=name)))
+    replay = recipe.replay
+    if recipe.decode_reads and replay.decode == "none":  # who asks for these reads replays them
+        replay = replace(replay, decode="reread")
+    return asdict(replace(recipe, sharegpt=replace(recipe.sharegpt, path=name), replay=replay))

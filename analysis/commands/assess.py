@@ -4,8 +4,7 @@ from pathlib import Path
 
 import click
 
-from analysis.assessment import criteria as assessment
-from analysis.assessment import other_tools
+from analysis.assessment import criteria, other_tools
 from analysis.commands.directories import find_runs
 from analysis.commands.terminal import echo, echo_json, show_progress
 from analysis.summary.summary import summarise
@@ -17,7 +16,7 @@ from analysis.summary.summary import summarise
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
     "--profile",
-    type=click.Choice(list(assessment.PROFILES)),
+    type=click.Choice(list(criteria.PROFILES)),
     default="latency",
     show_default=True,
     help="Set of criteria.",
@@ -53,11 +52,11 @@ def assess(
 
     A diagnostic, not part of a submission.
     """
-    criteria = assessment.criteria_of(profile, thresholds)
+    chosen = criteria.criteria_of(profile, thresholds)
     others = [result for path in references for result in other_tools.read_references(path)]
     summaries = [summarise(run, progress=show_progress) for run in find_runs(runs)]
-    assessments = [assessment.assess(summary, profile, criteria, others) for summary in summaries]
+    assessments = [criteria.assess(summary, profile, chosen, others) for summary in summaries]
     if as_json:
         echo_json([one.to_json() for one in assessments])
     else:
-        echo(assessment.render(assessments))
+        echo(criteria.render(assessments))

@@ -12,13 +12,18 @@ import polars as pl
 
 from analysis.commands.directories import find_runs
 from analysis.commands.terminal import echo, say, show_progress
-from analysis.comparison.compare import compare as compare_sets
-from analysis.comparison.export import tabulate_comparison
-from analysis.comparison.prediction_text import check_to_json, render_check, tabulate_check
-from analysis.comparison.predictions import check_predictions, find_predictions
-from analysis.comparison.text import as_json as comparison_to_json
-from analysis.comparison.text import render as render_comparison
-from analysis.sql.csv_cells import as_text
+from analysis.comparison.compare import compare_systems
+from analysis.comparison.export import convert_statistics, tabulate_statistics
+from analysis.comparison.matching import match_configurations, match_workloads, name_sets
+from analysis.comparison.predicted.prediction_text import check_to_json, render_check, tabulate_check
+from analysis.comparison.predicted.predictions import check_predictions, find_predictions
+from analysis.comparison.rows import convert_comparison, tabulate_ratios
+from analysis.comparison.selection import select_metrics
+from analysis.comparison.text import render_comparison, render_sets, render_trials, render_workloads
+from analysis.comparison.trials import load_sets
+from analysis.comparison.warnings import count_doubts, warn_of_conditions, warn_of_machines, warn_of_predictions
+from analysis.progress import Advance
+from analysis.report.export import as_text
 from tracegen.errors import InputError
 
 _AGAINST: Final = "\x1f--against"  # stands between sets of runs: no run has this name
@@ -107,7 +112,7 @@ class CompareCommand(click.Command):
     help="A metric to compare. Default: the most important ones.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: one object.")
-@click.option("--csv", "as_csv", is_flag=True, help="Print CSV: a row for each metric.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV: a row per metric and set.")
 def compare(
     runs: tuple[Path, ...],
     vary: tuple[str, ...],
@@ -118,33 +123,21 @@ def compare(
 ) -> None:
     """Compare trials or systems, or predictions with replays.
 
-    Prints statistics of one set of runs. With --against prints ratios and verdicts of runs that
-    are matched by trace, plan and conditions. If one set is predicted and the other measured,
-    prints the errors of the predictions instead, unless --vary or --by is given.
+    Prints statistics of one set of runs. With --against prints ratios and verdicts at equal work,
+    of runs that are matched by trace, plan and conditions; the last set is the baseline. If one set
+    is predicted and the other measured, prints the errors of the predictions instead, unless --vary
+    or --by is given.
     """
     if as_json and as_csv:
         remedy = "pass one of `as_json` and `as_csv`"
         raise InputError("two forms at once", remedy, setting="as_csv")
     sets = split_sets(runs)
-    sides = find_predictions(sets)
+    predicted = find_predictions(sets)
     with show_progress("reading logs", "run", sum(map(len, sets))) as advance:
-        if sides in ([False, True], [True, False]) and not vary and by is None:
-            measured, predicted = sets if sides[1] else sets[::-1]
-            check = check_predictions(measured, predicted, metrics, advance)
-            forms = Forms(
-                lambda: render_check(check, every_metric=bool(metrics)),
-                lambda: check_to_json(check),
-                lambda: tabulate_check(check),
-            )
+        if predicted in ([False, True], [True, False]) and not vary and by is None:
+            forms = _check_predictions(sets if predicted[1] else sets[::-1], metrics, advance)
         else:
-            found = compare_sets(sets, vary, metrics, workloads=by is not None, advance=advance)
-            if len(sets) == 1 and len(found.configurations) > 1:
-                say(_SEVERAL.format(len(found.configurations)))
-            forms = Forms(
-                lambda: render_comparison(found),
-                lambda: comparison_to_json(found),
-                lambda: tabulate_comparison(found),
-            )
+            forms = _compare_sets(sets, vary, metrics, is_by_workload=by is not None, advance=advance)
     if as_json:
         echo(json.dumps(forms.to_json(), indent=2, allow_nan=False))
     elif as_csv:
@@ -152,3 +145,53 @@ def compare(
         echo(forms.tabulate().with_columns(text).write_csv(), nl=False)
     else:
         echo(forms.render())
+
+
+def _check_predictions(sets: list[list[Path]], metrics: tuple[str, ...], advance: Advance) -> Forms:
+    measured, predicted = sets
+    check = check_predictions(measured, predicted, metrics, advance)
+    return Forms(
+        lambda: render_check(check, every_metric=bool(metrics)),
+        lambda: check_to_json(check),
+        lambda: tabulate_check(check),
+    )
+
+
+def _compare_sets(
+    sets: list[list[Path]], vary: tuple[str, ...], metrics: tuple[str, ...], *, is_by_workload: bool, advance: Advance
+) -> Forms:
+    """Compare sets of runs; the last is the baseline. A single set is shown with its statistics."""
+    trials, left_out = load_sets(dict(zip(name_sets(sets), sets, strict=True)), advance)
+    head = render_sets(trials, left_out)
+    found: dict[str, object] = {
+        "runs": {system: [str(trial.run.path) for trial in own] for system, own in trials.items()},
+        "left_out": {str(path): why for path, why in left_out.items()},
+        "doubts": count_doubts(trial for own in trials.values() for trial in own),
+    }
+    if len(sets) > 1 and not is_by_workload:
+        comparison = compare_systems(trials, [*trials][-1], vary, metrics)
+        return Forms(
+            lambda: "\n".join([*head, *render_comparison(comparison)]),
+            lambda: found | convert_comparison(comparison),
+            lambda: tabulate_ratios(comparison),
+        )
+    every = [trial for own in trials.values() for trial in own]
+    names = select_metrics([trial.summary for trial in every], metrics)
+    if is_by_workload:
+        configurations = match_workloads(trials, vary)
+        warnings = [*warn_of_machines({"the set of workloads": every}), *warn_of_conditions(trials, vary)]
+        body = render_workloads(configurations, names, warnings)
+    else:
+        (system,) = trials
+        configurations, _ = match_configurations(trials, vary)
+        warnings = [*warn_of_machines(trials), *warn_of_predictions(trials)]
+        body = [*(f"WARNING: {warning}" for warning in warnings), *render_trials(configurations, system, names)]
+        if len(configurations) > 1:
+            say(_SEVERAL.format(len(configurations)))
+    found["warnings"] = warnings
+    found["configurations"] = convert_statistics(configurations, names)
+    return Forms(
+        lambda: "\n".join([*head, *body]),
+        lambda: found,
+        lambda: tabulate_statistics(configurations, names),
+    )

@@ -157,8 +157,6 @@ def _report_file(
             problem = f"says nothing about {reports.what}"
             raise InputError(problem, "leave it out", setting=param.name)
     form = _choose_format(form, output, charts, files, force=force)
-    if form is not None:
-        reports.check_format(form)
     made = reports.open(path)
     if charts is not None:
         from analysis.sweeps.form import draw_plain_plots  # noqa: PLC0415 (a renderer)

@@ -24,9 +24,9 @@ _DISPLAY: Final = Display(say, show_progress)
 
 @click.group()
 def submission() -> None:
-    """Make, check and rank packages by MLPerf Storage's rules for the KV cache.
+    """Make, check and rank packages for MLPerf Storage.
 
-    docs/submitting.md explains the steps.
+    docs/submitting.md explains the steps of a submission for the KV cache.
     """
 
 
@@ -75,7 +75,7 @@ def submission() -> None:
     help="Root of the tree of packages, on another file system.",
 )
 def begin(work: Path, cache_dir: Path, results: Path, trials: int, **names: Any) -> None:
-    """Check a submission against the rules and describe the system, before anything runs."""
+    """Check settings against the rules; describe the system."""
     asked = Submission(**names)
     empty = beginning.begin(work, asked, cache_dir, results, trials)
     echo(_phrase_time(asked.rules, trials))
@@ -89,7 +89,7 @@ def begin(work: Path, cache_dir: Path, results: Path, trials: int, **names: Any)
 def _phrase_time(rules: Rules, trials: int) -> str:
     """Phrase the number of options and trials, and the time that they take."""
     seconds = sum(trials * option.duration_s for option in rules.options)
-    seconds += rules.pause_s * (len(rules.options) - 1)
+    seconds += rules.pause_s * (trials * len(rules.options) - 1)
     minutes = format_count(round(seconds / 60), "minute")
     options = format_count(len(rules.options), "option")
     return f"{options}, {format_count(trials, 'trial')} each: {minutes}, plus the time to drain"
@@ -215,8 +215,8 @@ def _list_notes(package: Package, verdict: PackageVerdict) -> list[str]:
 def compare(directories: tuple[Path, ...], as_json: bool) -> None:
     """Rank packages, option by option.
 
-    Ranks them by metrics from their logs and by the work that all of them did. Packages that are
-    not valid are named but not ranked.
+    Ranks them by the time that they took for equal work, from their logs. Packages that are not
+    valid are named but not ranked.
     """
     packages = [package for directory in directories for package in find_packages(directory)]
     entries, rankings = ranking.rank_packages(packages, _DISPLAY)

@@ -1,298 +1,309 @@
-"""Comparison of systems: ratios over matched configurations, verdicts, advice and a ranking."""
+"""Comparison of systems with one of them: configurations, equal work, ratios, verdicts."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from analysis.comparison.conditions import (
-    Systems,
-    check_varied,
     conditions_of,
     drop_followers,
     find_differing,
     format_condition,
-    is_varied,
 )
-from analysis.comparison.matching import (
-    Configuration,
-    group_trials,
-    make_configuration,
-    match_configurations,
-    name_sets,
-)
-from analysis.comparison.ratios import (
-    Ratio,
-    compute_ratio,
-    describe_findings,
-    find_same_ratios,
-    format_group,
-    recommend_by_budget,
-    recommend_metrics,
-)
+from analysis.comparison.equal_work.measuring import EQUAL_WORK, Measured, measure_configuration
+from analysis.comparison.matching import Configuration, match_configurations
+from analysis.comparison.ratios import FAMILY, Ratio, compute_ratios
 from analysis.comparison.selection import select_metrics
-from analysis.comparison.trials import Trial, load_trials
+from analysis.comparison.trials import Trial
 from analysis.comparison.warnings import (
-    count_doubts,
-    warn_of_conditions,
+    QUIET,
+    Disturbance,
+    find_disturbance,
     warn_of_copies,
     warn_of_machines,
     warn_of_predictions,
     warn_of_work,
 )
-from analysis.metrics.headlines import QUOTED
-from analysis.progress import Advance
-from analysis.summary.run_summary import Summary
+from analysis.metrics.catalogue import describe
 from tracegen.errors import InputError
+
+LOAD: Final = frozenset(
+    (
+        *("model", "bytes_per_token", "windowed_bytes_per_token", "attention_window"),
+        *("state_bytes_per_object", "decode", "users", "part", "cycles", "order", "placement"),
+        *("pace", "speedup", "token_ms", "prefill_tok_s", "duration_s", "drain_s", "ops"),
+        *("warmup", "ranks"),
+    )
+)
+"""Conditions of the work: systems that differ in one are compared only if the user says so."""
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Two systems and the ratios between them.
+    """A system against the baseline.
 
     Attributes:
-        a: the system above the line.
-        b: the system below the line.
-        ratios: by metric; of every metric of the comparison, and of QUOTED.
-        by: ratios of QUOTED by model, cpu_gib or users, then by its value, then by metric; only
-            settings that have several values.
+        name: the system.
+        baseline: the system that it is compared with.
+        why: why the two cannot be compared; empty if they can.
+        measured: the configurations that both have, with their spans of equal work.
+        metrics: the names of the metrics compared.
+        ratios: by metric, of the system over the baseline, over all configurations; EQUAL_WORK
+            first.
+        each: the same by the name of a configuration, if there are several.
+        varied: conditions that differ between the two, with both values.
+        unmatched: for each configuration that one of them lacks, why it has no match.
+        warnings: reasons to doubt the comparison, in sentences.
+        disturbance: what else may have made the difference.
     """
 
-    a: str
-    b: str
-    ratios: dict[str, Ratio]
-    by: dict[str, dict[str, dict[str, Ratio]]]
+    name: str
+    baseline: str
+    why: str = ""
+    measured: list[Measured] = field(default_factory=list)
+    metrics: list[str] = field(default_factory=list)
+    ratios: dict[str, Ratio] = field(default_factory=dict)
+    each: dict[str, dict[str, Ratio]] = field(default_factory=dict)
+    varied: list[str] = field(default_factory=list)
+    unmatched: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    disturbance: Disturbance = QUIET
 
+    @property
+    def configurations(self) -> list[Configuration]:
+        """The configurations that both systems have."""
+        return [one.configuration for one in self.measured]
 
-@dataclass(frozen=True)
-class Advice:
-    """The metrics to quote.
-
-    Attributes:
-        metrics: the recommended ones; the first ranks the systems.
-        why: the reason, a clause.
-        by_cpu_gib: the recommended ones by the CPU tier's size in GiB; empty for a single size.
-        notes: what these runs say about the recommendation, in sentences.
-    """
-
-    metrics: tuple[str, ...]
-    why: str
-    by_cpu_gib: dict[str, tuple[str, ...]]
-    notes: list[str]
+    @property
+    def speed(self) -> float | None:
+        """The ratio of the rates of equal work, which ranks systems; None if there is none."""
+        return self.ratios[EQUAL_WORK].ratio if self.ratios else None
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The result of `compare`, from which text, JSON and reports are made.
+    """Systems against one of them.
 
     Attributes:
-        systems: their names, in the order given.
-        runs: paths of the trials by system.
-        left_out: by path, why a run was left out.
-        unmatched: for each configuration that some system lacks, why it has no match.
-        warnings: reasons to doubt the comparison, in sentences.
-        varied: conditions that differ on purpose, with their value on each system.
-        predicted: by system, what its predicted runs were predicted from; measured systems are left
-            out.
-        doubts: kinds of doubt that do not invalidate a run, with the number of runs that have them.
-        configurations: those that every system has; with `workloads` one of each system.
-        workloads: whether the systems replayed different workloads, so that there are neither pairs
-            nor advice.
-        metrics: names of the metrics to show.
-        same_ratio: by metric, others whose ratios are the same number by construction.
-        pairs: of two systems the first over the second; of more each over the best, in the order
-            of the ranking.
-        ranking: systems, the best first by advice.metrics[0].
-        advice: None for a single system.
+        baseline: the system to which all are compared.
+        trials: valid trials of each system.
+        pairs: the other systems: the fastest first, those without a ratio last.
     """
 
-    systems: list[str]
-    runs: dict[str, list[str]]
-    left_out: dict[str, str]
-    unmatched: list[str]
-    warnings: list[str]
-    varied: dict[str, dict[str, str]]
-    predicted: dict[str, list[str]]
-    doubts: dict[str, int]
-    configurations: list[Configuration]
-    workloads: bool
-    metrics: list[str]
-    same_ratio: dict[str, list[str]]
+    baseline: str
+    trials: dict[str, list[Trial]]
     pairs: list[Pair]
-    ranking: list[str]
-    advice: Advice | None
+
+    @property
+    def compared(self) -> list[Pair]:
+        """The systems that can be compared."""
+        return [pair for pair in self.pairs if not pair.why]
+
+    @property
+    def ranking(self) -> list[str]:
+        """The systems that have a rate of equal work, the best first."""
+        speeds = {
+            self.baseline: 1.0,
+        } | {pair.name: pair.speed for pair in self.pairs if pair.speed is not None}
+        return sorted(speeds, key=lambda name: -speeds[name])
+
+    @property
+    def has_configurations(self) -> bool:
+        """Whether a system and the baseline have several configurations in common."""
+        return any(pair.each for pair in self.pairs)
+
+    @property
+    def warnings(self) -> list[str]:
+        """Reasons to doubt the comparisons, each once."""
+        return list(dict.fromkeys(warning for pair in self.compared for warning in pair.warnings))
 
 
-@dataclass(frozen=True)
-class _Judgement:
-    """Ranking, pairs and advice of a comparison."""
-
-    ranking: list[str]
-    pairs: list[Pair]
-    advice: Advice | None
-
-
-def compare(
-    systems: Mapping[str, Sequence[Path]] | Sequence[Sequence[Path]],
-    vary: Sequence[str] = (),
+def compare_systems(
+    trials: Mapping[str, Sequence[Trial]],
+    baseline: str,
+    vary: Sequence[str],
     metrics: Sequence[str] | None = None,
-    *,
-    workloads: bool = False,
-    advance: Advance = lambda _runs: None,
 ) -> Comparison:
-    """Compare systems by their runs, matched by trace, plan and conditions.
+    """Compare systems whose conditions are equal, but for those that the user names.
 
     Args:
-        systems: run directories by system; systems without names are named after their paths.
+        trials: valid trials by system, at least one of each.
+        baseline: the system to which all are compared.
         vary: conditions that differ between systems on purpose.
         metrics: names in a summary; None takes those of COMPARED that the runs have.
-        workloads: the systems replayed different traces; only show their metrics next to each other.
-        advance: takes the number of runs read since its last call.
 
     Raises:
-        InputError: a run cannot be read, a system has no valid run, nothing matches, or a name is
-            unknown.
+        InputError: two systems have no configuration in common, or a name is unknown.
     """
-    if not isinstance(systems, Mapping):
-        systems = dict(zip(name_sets(systems), systems, strict=True))
-    trials: dict[str, list[Trial]] = {}
-    left_out: dict[str, str] = {}
-    for system, runs in systems.items():
-        trials[system], reasons = load_trials(runs, advance)
-        left_out |= {str(path): reason for path, reason in reasons.items()}
-    unmatched: list[str] = []
-    if workloads:
-        check_varied(vary, trials)
-        configurations = [_check_workload(system, runs) for system, runs in trials.items()]
-        warnings = warn_of_machines({"the set of workloads": _flatten(trials)})
-        warnings += warn_of_conditions(trials, vary)
-    else:
-        configurations, unmatched = match_configurations(trials, vary)
-        warnings = warn_of_machines(trials) + warn_of_work(configurations)
-    summaries = [one for each in configurations for own in each.summaries.values() for one in own]
-    names = select_metrics(summaries, metrics)
-    judgement = _Judgement([], [], None)
-    if len(systems) > 1 and not workloads:
-        judgement = _judge(configurations, list(systems), names)
-    return Comparison(
-        systems=list(systems),
-        runs={system: [str(trial.run.path) for trial in runs] for system, runs in trials.items()},
-        left_out=left_out,
-        unmatched=unmatched,
-        warnings=warn_of_copies(trials) + warn_of_predictions(trials) + warnings,
-        predicted=_describe_predictions(trials),
-        varied=_collect_varied(trials, vary),
-        doubts=count_doubts(_flatten(trials)),
-        configurations=configurations,
-        workloads=workloads,
-        metrics=names,
-        same_ratio=_find_same(configurations, names) if judgement.pairs else {},
-        pairs=judgement.pairs,
-        ranking=judgement.ranking,
-        advice=judgement.advice,
-    )
-
-
-def _flatten(systems: Systems) -> list[Trial]:
-    return [trial for trials in systems.values() for trial in trials]
-
-
-def _check_workload(system: str, trials: Sequence[Trial]) -> Configuration:
-    """Make the configuration of a workload's runs, which must be trials of each other."""
-    groups = group_trials(trials)
-    if len(groups) > 1:
-        unlike = "traces" if len({trace for trace, _ in groups}) > 1 else "conditions"
-        raise InputError(
-            f"{system} mixes runs with different {unlike}",
-            "give each its own set of runs",
-            subject="workload",
-            setting="by",
+    names = select_metrics([trial.summary for own in trials.values() for trial in own], metrics)
+    pairs = [
+        _compare_pair(
+            {system: trials[system] for system in (name, baseline)},
+            vary,
+            names,
+            metrics or FAMILY,
         )
-    return make_configuration(system, {system: trials})
-
-
-def _judge(configurations: Sequence[Configuration], systems: Sequence[str], metrics: Sequence[str]) -> _Judgement:
-    """Rank systems by the first recommended metric that all have, and compare them in pairs."""
-    recommended, why = recommend_metrics(configurations)
-    speeds = {
-        metric: {system: compute_ratio(configurations, system, systems[0], metric).ratio for system in systems}
-        for metric in (*recommended, *QUOTED)
-    }
-    usable = [metric for metric, ratios in speeds.items() if None not in ratios.values()]
-    quoted = tuple(metric for metric in recommended if metric in usable)
-    if not quoted:
-        quoted = (usable[0] if usable else recommended[0],)
-    ranking = sorted(systems, key=lambda system: -(speeds[quoted[0]][system] or 0.0))
-    wanted = [(system, ranking[0]) for system in ranking[1:]]
-    if len(systems) == 2:
-        wanted = [(systems[0], systems[1])]
-    pairs = [_compare_pair(configurations, a, b, metrics) for a, b in wanted]
-    by_budget = {size: names for size, (names, _) in recommend_by_budget(configurations).items()}
-    repeated = {name for same in _find_same(configurations, quoted).values() for name in same}
-    distinct = [metric for metric in quoted if metric not in repeated]
-    notes = [note for pair in pairs for note in describe_findings(pair.ratios, distinct)]
-    advice = Advice(quoted, why, by_budget if len(by_budget) > 1 else {}, notes)
-    return _Judgement(ranking, pairs, advice)
-
-
-def _find_same(configurations: Sequence[Configuration], metrics: Iterable[str]) -> dict[str, list[str]]:
-    """Find the metrics whose ratios are one number in each configuration."""
-    groups: list[list[Summary]] = [
-        [summary for trials in configuration.summaries.values() for summary in trials]
-        for configuration in configurations
+        for name in trials
+        if name != baseline
     ]
-    return find_same_ratios(groups, metrics)
+    return _order(baseline, trials, pairs)
 
 
-def _compare_pair(configurations: Sequence[Configuration], a: str, b: str, metrics: Sequence[str]) -> Pair:
-    """Compute all ratios of two systems, also by each setting that has several values."""
-    by: dict[str, dict[str, dict[str, Ratio]]] = {}
-    for setting, value_of in GROUPS.items():
-        groups: dict[str, list[Configuration]] = {}
-        for configuration in sorted(configurations, key=lambda c: _sort_key(value_of(c))):
-            groups.setdefault(format_group(value_of(configuration)), []).append(configuration)
-        if len(groups) > 1:
-            by[setting] = {
-                value: {metric: compute_ratio(group, a, b, metric) for metric in QUOTED}
-                for value, group in groups.items()
-            }
-    names = dict.fromkeys([*metrics, *QUOTED])
-    return Pair(a, b, {metric: compute_ratio(configurations, a, b, metric) for metric in names}, by)
+def compare_as_found(
+    trials: Mapping[str, Sequence[Trial]], baseline: str, metrics: Sequence[str], *, is_given: bool
+) -> Comparison:
+    """Compare systems whatever differs between them, but for the load.
+
+    Args:
+        trials: valid trials by system; empty for a system without a valid run.
+        baseline: the system to which all are compared.
+        metrics: names of metrics; those that the runs lack are left out.
+        is_given: whether the user named the baseline: then systems of other loads are compared,
+            too.
+    """
+    fixed = frozenset[str]() if is_given else LOAD
+    pairs = [
+        _compare_found({system: trials[system] for system in (name, baseline)}, metrics, fixed)
+        for name in trials
+        if name != baseline
+    ]
+    return _order(baseline, trials, pairs)
 
 
-GroupValue = str | float | None
-"""A value that groups configurations: a model, GiB or a number of users."""
+def _order(
+    baseline: str,
+    trials: Mapping[str, Sequence[Trial]],
+    pairs: Iterable[Pair],
+) -> Comparison:
+    ordered = sorted(pairs, key=lambda pair: (pair.speed is None, -(pair.speed or 0.0)))
+    return Comparison(baseline, {system: list(own) for system, own in trials.items()}, ordered)
 
 
-def _sort_key(value: GroupValue) -> tuple[bool, float, str]:
-    return (value is None, value if isinstance(value, int | float) else 0.0, str(value))
+def _compare_found(
+    systems: Mapping[str, Sequence[Trial]],
+    metrics: Sequence[str],
+    fixed: Collection[str],
+) -> Pair:
+    name, baseline = systems
+    if missing := [system for system, own in systems.items() if not own]:
+        return Pair(name, baseline, why=f"no valid run of {' and '.join(missing)}")
+    vary = list_differing(systems.values())
+    if refused := [condition for condition in vary if condition in fixed]:
+        differences = "; ".join(_describe_varied(systems, refused))
+        return Pair(name, baseline, why=f"they ran another load: {differences}")
+    if not set.intersection(
+        *({str(trial.run.trace_fingerprint) for trial in own} for own in systems.values()),
+    ):
+        return Pair(name, baseline, why="they replayed different traces")
+    summaries = [trial.summary for own in systems.values() for trial in own]
+    known = [metric for metric in metrics if any(summary.numbers.get(metric) for summary in summaries)]
+    try:
+        return _compare_pair(systems, vary, known, FAMILY)
+    except InputError as error:
+        return Pair(name, baseline, why=error.problem)
 
 
-GROUPS: Final[dict[str, Callable[[Configuration], GroupValue]]] = {
-    "model": lambda configuration: configuration.conditions.model,
-    "cpu_gib": lambda configuration: configuration.cpu_gib,
-    "users": lambda configuration: configuration.users,
-}
+def _compare_pair(
+    systems: Mapping[str, Sequence[Trial]], vary: Sequence[str], metrics: Sequence[str], family: Collection[str]
+) -> Pair:
+    name, baseline = systems
+    configurations, unmatched = match_configurations(systems, vary)
+    measured = [measure_configuration(one, metrics) for one in configurations]
+    shown = [metric for metric in metrics if not _is_equal_work(measured, metric)]
+    differing = [
+        condition
+        for condition in list_differing(
+            systems.values(),
+        )
+        if condition != "unknown"
+    ]
+    comparable = [one for one in measured if one.metrics]
+    refused = next((one.equal for one in measured if one.equal.reason), None)
+    pair = Pair(
+        name,
+        baseline,
+        why=f"{refused.reason}; {refused.remedy}" if refused and not comparable else "",
+        measured=measured,
+        metrics=shown,
+        ratios=compute_ratios(comparable, (name, baseline), shown, family) if comparable else {},
+        each={
+            one.configuration.name: compute_ratios(
+                [one],
+                (name, baseline),
+                shown,
+                family,
+            )
+            for one in comparable
+        }
+        if len(measured) > 1
+        else {},
+        varied=_describe_varied(systems, drop_followers(differing)),
+        unmatched=unmatched,
+        warnings=[
+            *warn_of_copies(systems),
+            *warn_of_predictions(systems),
+            *warn_of_machines(systems),
+            *warn_of_work(configurations),
+        ],
+        disturbance=find_disturbance(systems),
+    )
+    return _withhold(pair) if pair.disturbance.withholds else pair
 
 
-def _collect_varied(systems: Systems, vary: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Return the varied conditions that differ, with their values on each system."""
-    conditions = {system: [conditions_of(trial) for trial in trials] for system, trials in systems.items()}
-    differing = find_differing(*(run for runs in conditions.values() for run in runs))
-    varied: dict[str, dict[str, str]] = {}
-    for name in drop_followers(differing):
-        if is_varied(name, vary):
-            varied[name] = {
-                system: ", ".join(dict.fromkeys(format_condition(name, run.get(name)) for run in runs))
-                for system, runs in conditions.items()
-            }
-    return varied
+def _withhold(pair: Pair) -> Pair:
+    """Return a pair without verdicts, as the machine may have made the difference."""
+
+    def open_verdicts(ratios: Mapping[str, Ratio]) -> dict[str, Ratio]:
+        return {
+            metric: replace(ratio, verdict="no verdict", winner=None, why=pair.disturbance.remark)
+            if ratio.verdict in ("apart", "not apart")
+            else ratio
+            for metric, ratio in ratios.items()
+        }
+
+    each = {name: open_verdicts(ratios) for name, ratios in pair.each.items()}
+    return replace(pair, ratios=open_verdicts(pair.ratios), each=each)
 
 
-def _describe_predictions(systems: Systems) -> dict[str, list[str]]:
-    """Return for each system with predictions what they were predicted from."""
-    found = {
-        system: [one.summary.prediction.describe() for one in trials if one.summary.prediction]
-        for system, trials in systems.items()
-    }
-    return {system: list(dict.fromkeys(profiles)) for system, profiles in found.items() if profiles}
+def _is_equal_work(measured: Sequence[Measured], metric: str) -> bool:
+    """Return whether a metric has one value on both systems by construction, as counts have."""
+    if describe(metric).better_system is not None:
+        return False
+    values = [
+        {
+            value
+            for system in one.metrics
+            for value in one.values(
+                system,
+                metric,
+            )
+        }
+        for one in measured
+    ]
+    return all(len(own) <= 1 for own in values)
+
+
+def list_differing(systems: Iterable[Sequence[Trial]]) -> list[str]:
+    """Return the conditions that differ between systems and are the same in all runs of each."""
+    each = [[conditions_of(trial) for trial in own] for own in systems]
+    mixed = {name for own in each for name in find_differing(*own)}
+    differing = find_differing(*(run for own in each for run in own))
+    return [name for name in differing if name not in mixed]
+
+
+def _describe_varied(systems: Mapping[str, Sequence[Trial]], names: Iterable[str]) -> list[str]:
+    """Describe conditions that differ between systems, with the value of each."""
+    known = {system: conditions_of(own[0]) for system, own in systems.items()}
+    texts = []
+    for name in names:
+        values = {
+            system: format_condition(
+                name,
+                run.get(name),
+                run.get("headroom"),
+            )
+            for system, run in known.items()
+        }
+        against = " against ".join(f"{value} ({system})" for system, value in values.items())
+        texts.append(f"{name.replace('usable_bytes.', 'size of ').replace('_', ' ')} {against}")
+    return texts

@@ -14,16 +14,10 @@ Systems = Mapping[str, Sequence[Trial]]
 ConditionTexts = dict[str, str]
 """The conditions of a run by name, as JSON; each tier's size separately: usable_bytes.cpu."""
 
-_SINCE_2: Final = ("order", "placement", "ops", "drain_s", "io_engine")
-"""Conditions that runs of format 1 did not record."""
-
 
 def conditions_of(trial: Trial) -> ConditionTexts:
     """Return a run's conditions as JSON by name; each tier's size separately: usable_bytes.cpu."""
-    texts = write_conditions(trial.run.conditions)
-    is_first_format = trial.run.infos[0].run_version == 1
-    absent = {name for name in _SINCE_2 if is_first_format and texts[name] == "null"}
-    return {name: text for name, text in texts.items() if name not in absent}
+    return write_conditions(trial.run.conditions)
 
 
 def write_conditions(conditions: Conditions) -> ConditionTexts:
@@ -59,7 +53,8 @@ LEADERS: Final = {
 }
 """Conditions that follow from another condition unless they are set; both may vary together.
 
-Conditions of a tier are null in runs without that tier; in all others they must be equal (`_check_tiers`).
+Conditions of a tier are null in runs without that tier; in all others they must be equal
+(`_check_tiers`).
 """
 
 

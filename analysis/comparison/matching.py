@@ -1,7 +1,6 @@
 """Matching: runs of several systems that did the same work under the same conditions."""
 
 import itertools
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,8 @@ from analysis.comparison.conditions import (
     format_condition,
     is_varied,
 )
-from analysis.comparison.trials import Statistics, Trial, check_common_plan, compute_statistics
+from analysis.comparison.intervals import Statistics, summarise_metric
+from analysis.comparison.trials import Trial, check_common_plan
 from analysis.log.plan_order import kind_of
 from analysis.summary.run_summary import Summary
 from replayer.schema import TIERS, Conditions
@@ -52,10 +52,10 @@ class Configuration:
         trace: the trace's fingerprint.
         conditions: those of the first system's first run.
         users: number of users replayed; None if run.json does not say.
-        cut: whether runs were cut; each is judged over its own window, by what moved inside it.
+        cut: whether runs were cut.
         same_plan: whether all systems executed one plan; otherwise the plans differ because of the
             varied conditions.
-        summaries: summaries of the trials by system.
+        trials: the trials by system.
     """
 
     name: str
@@ -64,45 +64,12 @@ class Configuration:
     users: int | None
     cut: bool
     same_plan: bool
-    summaries: dict[str, list[Summary]]
+    trials: dict[str, list[Trial]]
 
     @property
-    def same_tiers(self) -> bool:
-        """Whether all systems had equal tiers that were filled by the same rule.
-
-        Only then does a tier's rate depend on the system alone.
-        """
-        tiers = {
-            (c.usable_bytes, c.arrangement, c.promote, json.dumps(c.rules, sort_keys=True))
-            for c in self._all_conditions()
-        }
-        return len(tiers) == 1
-
-    @property
-    def recomputes_unequally(self) -> bool:
-        """Whether one system recomputed over 1% more tokens after misses than another."""
-        counts = [
-            [summary.metrics.get("recomputed_tokens") or 0 for summary in trials] for trials in self.summaries.values()
-        ]
-        means = [sum(system) / len(system) for system in counts]
-        return max(means) - min(means) > max(means) / 100
-
-    @property
-    def cpu_bytes(self) -> set[int | None]:
-        """Usable bytes of the cpu tier; several numbers if they are varied, None for unlimited."""
-        return {conditions.usable_bytes.cpu for conditions in self._all_conditions()}
-
-    @property
-    def cpu_gib(self) -> float | None:
-        """Requested size of the cpu tier in GiB, headroom included; None if unlimited or varied."""
-        sizes = self.cpu_bytes
-        if len(sizes) != 1 or None in sizes:
-            return None
-        headroom = float(self.conditions.headroom or 1)
-        return round((sizes.pop() or 0) / 2**30 / headroom, 3)
-
-    def _all_conditions(self) -> list[Conditions]:
-        return [summary.provenance.conditions for trials in self.summaries.values() for summary in trials]
+    def summaries(self) -> dict[str, list[Summary]]:
+        """The summaries of the trials by system."""
+        return {system: [trial.summary for trial in own] for system, own in self.trials.items()}
 
     def values(self, system: str, metric: str) -> list[float | None]:
         """Return a metric of each trial of a system."""
@@ -110,10 +77,13 @@ class Configuration:
 
     def statistics(self, system: str, metric: str) -> Statistics:
         """Return the statistics of a metric over the trials of a system."""
-        return compute_statistics(self.values(system, metric))
+        return summarise_metric(metric, self.summaries[system])
 
 
-def match_configurations(systems: Systems, vary: Sequence[str] = ()) -> tuple[list[Configuration], list[str]]:
+def match_configurations(
+    systems: Systems,
+    vary: Sequence[str] = (),
+) -> tuple[list[Configuration], list[str]]:
     """Find the configurations that every system has.
 
     Args:
@@ -149,6 +119,27 @@ def match_configurations(systems: Systems, vary: Sequence[str] = ()) -> tuple[li
     return matched, [_explain_stray(groups, system, key) for system, key in strays]
 
 
+def match_workloads(systems: Systems, vary: Sequence[str]) -> list[Configuration]:
+    """Make a configuration of each system, which replayed a workload of its own.
+
+    Raises:
+        InputError: the runs of a system are no trials of each other.
+    """
+    check_varied(vary, systems)
+    for system, trials in systems.items():
+        groups = group_trials(trials)
+        if len(groups) > 1:
+            unlike = "traces" if len({trace for trace, _ in groups}) > 1 else "conditions"
+            problem = f"{system} mixes runs with different {unlike}"
+            raise InputError(
+                problem,
+                "give each its own set of runs",
+                subject="workload",
+                setting="by",
+            )
+    return [make_configuration(system, {system: own}) for system, own in systems.items()]
+
+
 def group_trials(trials: Iterable[Trial], vary: Sequence[str] = ()) -> dict[Key, list[Trial]]:
     """Group trials by trace and conditions, except the varied ones."""
     groups: dict[Key, list[Trial]] = {}
@@ -168,7 +159,13 @@ def make_configuration(name: str, systems: Systems) -> Configuration:
     differing = find_differing(*map(conditions_of, trials))
     orders = {kind_of(info.conditions) for trial in trials for info in trial.run.infos}
     planned_by = _PLANNED_BY if orders == {"trace"} else (*_PLANNED_BY, *_ORDERED_BY)
-    same_plan = "live" not in orders and not any(is_varied(condition, planned_by) for condition in differing)
+    same_plan = "live" not in orders and not any(
+        is_varied(
+            condition,
+            planned_by,
+        )
+        for condition in differing
+    )
     if same_plan:
         check_common_plan(trials)
     first = trials[0].run
@@ -179,7 +176,7 @@ def make_configuration(name: str, systems: Systems) -> Configuration:
         users=first.users,
         cut=any(trial.summary.provenance.is_cut for trial in trials),
         same_plan=same_plan,
-        summaries={system: [trial.summary for trial in runs] for system, runs in systems.items()},
+        trials={system: list(runs) for system, runs in systems.items()},
     )
 
 
@@ -308,7 +305,12 @@ def find_path_names(sets: Sequence[Sequence[Path]]) -> list[str] | None:
     absolute = [[path.absolute() for path in runs] for runs in sets]
     top = _common_folder(run.parent for runs in absolute for run in runs)
     stems = [_common_stem([run.name for run in runs]) for runs in absolute]
-    folders = [str(_common_folder(run.parent for run in runs).relative_to(top)) for runs in absolute]
+    folders = [
+        str(
+            _common_folder(run.parent for run in runs).relative_to(top),
+        )
+        for runs in absolute
+    ]
     values = [name.partition("=")[2] or name for name in folders]
     for names in (stems, folders, values):
         is_distinct = len(set(names)) == len(names) and not {"", "."} & set(names)

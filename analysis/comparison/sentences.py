@@ -1,19 +1,18 @@
-"""A comparison in plain words: one sentence on two systems, from their ratios alone."""
+"""A comparison in plain words: one sentence, from the ratios alone."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator
 from typing import Final
 
-from analysis.comparison.compare import Comparison
-from analysis.comparison.interval_text import find_intervals
-from analysis.comparison.matching import Configuration
-from analysis.comparison.ratios import Ratio
+from analysis.comparison.compare import Comparison, Pair
+from analysis.comparison.equal_work.measuring import EQUAL_WORK, Measured
+from analysis.comparison.ratios import ONLY_SHOWN, Ratio
 from analysis.metrics.catalogue import CATALOGUE
-from analysis.metrics.headlines import heading
 from analysis.metrics.metric import Better
 from analysis.summary.percentiles import is_thin
 
 PHRASES: Final = {
-    "nvme_read_gib_s": "NVMe read rate",
+    EQUAL_WORK: "equal work per second",
     "wall_clock_tok_s": "tokens/s",
     "nvme_read_p95_ms": "P95 of NVMe reads",
     "ttfb_p95_ms": "P95 of the storage part of TTFT",
@@ -23,131 +22,107 @@ _EQUAL: Final = 1e-9  # tolerance for one ratio that several metrics share
 
 
 def describe_comparison(comparison: Comparison) -> str:
-    """Say in a sentence what a comparison shows; empty if there are no ratios."""
-    if not comparison.pairs or find_intervals(comparison):
+    """Say in a sentence what a comparison shows; empty if there are no other systems."""
+    if not comparison.pairs:
         return ""
-    if len(comparison.pairs) > 1 and comparison.advice:
-        primary = comparison.advice.metrics[0]
-        ratios = (pair.ratios[primary] for pair in comparison.pairs)
-        return describe_many(comparison.ranking[0], ratios)
-    (pair,) = comparison.pairs
-    shown = {metric: pair.ratios[metric] for metric in comparison.metrics}
-    first = comparison.configurations[0].summaries
-    counts = {system: len(first[system]) for system in (pair.a, pair.b)}
-    no_interval = explain_no_interval(counts, comparison.predicted)
-    ratios_said = drop_thin(shown, comparison.configurations) or shown
-    return describe_ratios(pair.a, pair.b, ratios_said, no_interval)
+    if len(comparison.pairs) == 1 or len(comparison.compared) == 1:
+        return describe_pair((comparison.compared or comparison.pairs)[0])
+    known = [pair for pair in comparison.compared if pair.speed is not None]
+    if not known:
+        return f"No other system can be compared with {comparison.baseline}."
+    remarks = {pair.disturbance.remark for pair in known}
+    shared = next(iter(remarks)) if len(remarks) == 1 else ""
+    clauses = [_describe_entry(pair, "" if shared else pair.disturbance.remark) for pair in known]
+    listed = "; ".join(filter(None, (*clauses, shared)))
+    return _name_interval(f"Against {comparison.baseline}, {PHRASES[EQUAL_WORK]}: {listed}.")
 
 
-def choose_said(ratios: Mapping[str, Ratio]) -> list[Ratio]:
-    """Return the ratios that a sentence names: those of PHRASES, else of the first metrics."""
-    said = [ratios[metric] for metric in PHRASES if metric in ratios]
-    found = said or ratios.values()
-    judged = [ratio for ratio in found if ratio.better and ratio.ratio is not None]
-    return judged[: len(PHRASES)]
+def _describe_entry(pair: Pair, remark: str) -> str:
+    """Say in a list of systems how one differs from the baseline."""
+    ratio = pair.ratios[EQUAL_WORK]
+    words = "" if ratio.verdict == "apart" else f", {describe_verdict(ratio)}"
+    return f"{pair.name} {_format_span(ratio)}{words}{f' ({remark})' if remark else ''}"
 
 
-def drop_thin(
-    ratios: Mapping[str, Ratio],
-    configurations: Sequence[Configuration],
-) -> dict[str, Ratio]:
-    """Return the ratios without percentiles that rest on too few samples in some trial."""
-    found = {}
-    for metric, ratio in ratios.items():
-        trials = (one.summaries[system] for one in configurations for system in (ratio.a, ratio.b))
-        if not any(is_thin(metric, summary.metrics) for own in trials for summary in own):
-            found[metric] = ratio
-    return found
-
-
-def describe_ratios(a: str, b: str, ratios: Mapping[str, Ratio], no_interval: str) -> str:
-    """Say in a sentence how `a` differs from `b`; it claims only what an interval shows.
-
-    Args:
-        a: the system above the line.
-        b: the system below the line.
-        ratios: by metric, of `a` over `b`.
-        no_interval: why there is no interval, as "one trial each".
-    """
-    said = choose_said(ratios)
-    if not said:
-        return f"{a} against {b}: no metric of speed that both have."
+def describe_pair(pair: Pair) -> str:
+    """Say in a sentence how a system differs from the baseline, as far as intervals show it."""
+    a, b = pair.name, pair.baseline
+    if pair.why:
+        return f"{a} is not compared with {b}: {pair.why}."
+    said = _choose_said(pair)
     better, worse, equal = (
         [ratio for ratio in said if (ratio.verdict, ratio.winner) == found]
         for found in (("apart", a), ("apart", b), ("not apart", None))
     )
-    if not better and not worse and not equal:
-        why = f"no verdict as there is no interval ({no_interval})"
-        return f"{a} against {b}, {why}: {_list_ratios(said)}."
     clauses = []
-    if better and worse:
+    if not better and not worse and not equal:
+        clauses.append(f"{a} against {b}, no verdict ({said[0].why}): {_list_ratios(said)}")
+    elif better and worse:
         clauses.append(f"{a} is better than {b} in {_list_ratios(better)}")
         clauses.append(f"worse in {_list_ratios(worse)}")
     elif better or worse:
         word = "better" if better else "worse"
         clauses.append(f"{a} is {word} than {b}: {_list_ratios(better or worse)}")
-    if equal:
-        start = "no difference shown" if clauses else f"No difference shown between {a} and {b}"
-        clauses.append(f"{start}: {_list_ratios(equal)}")
-    count = max(ratio.configurations for ratio in said)
-    scope = f", over {count} configurations" if count > 1 else ""
-    return _name_interval(f"{'; '.join(clauses)}{scope}.")
+    for words in dict.fromkeys(map(describe_verdict, equal)):
+        start = words if clauses else f"{words[:1].upper()}{words[1:]} between {a} and {b}"
+        clauses.append(
+            f"{start}: {_list_ratios(one for one in equal if describe_verdict(one) == words)}",
+        )
+    if len(pair.measured) > 1:
+        count = max(ratio.configurations for ratio in said)
+        clauses[-1] += f", over {count} of {len(pair.measured)} configurations"
+    return _name_interval(f"{'; '.join((*clauses, *_list_remarks(pair)))}.")
 
 
-def describe_many(base: str, ratios: Iterable[Ratio]) -> str:
-    """Say in a sentence how several systems differ from one of them in a metric, the best first.
+def _list_remarks(pair: Pair) -> Iterator[str]:
+    """Yield what qualifies the ratios of a pair."""
+    each = [ratios[EQUAL_WORK] for ratios in pair.each.values()]
+    if {pair.name, pair.baseline} <= {one.winner for one in each}:
+        least, *_, most = sorted(each, key=lambda one: one.ratio or 0.0)
+        span = f"{format_times(least)} to {format_times(most)}"
+        yield f"the configurations disagree: equal work per second {span}"
+    if pair.disturbance.remark and not pair.disturbance.withholds:
+        yield pair.disturbance.remark
+    known = [one.equal.is_limited_by_load for one in pair.measured if one.metrics]
+    if any(known):
+        where = "" if all(known) else f"in {sum(known)} of {len(known)} configurations "
+        yield f"{where}the load, not the drive, limits"
 
-    Args:
-        base: the system to which all are compared.
-        ratios: of each other system over `base`, all of one metric.
-    """
-    known = [ratio for ratio in ratios if ratio.ratio is not None]
-    if not known:
-        return f"No other system can be compared with {base}."
-    ordered = sorted(known, key=lambda ratio: -count_better(ratio.ratio or 1.0, ratio.better))
-    clauses = [f"{ratio.a} {_format_span(ratio)}{_REMARKS[ratio.verdict]}" for ratio in ordered]
-    return _name_interval(f"Against {base}, {name_metric(known[0].metric)}: {'; '.join(clauses)}.")
+
+def _choose_said(pair: Pair) -> list[Ratio]:
+    """Return the ratios of PHRASES and those judged, of enough samples; equal work if none has."""
+    judged = (name for name, one in pair.ratios.items() if one.verdict in ("apart", "not apart"))
+    wanted = dict.fromkeys((*PHRASES, *judged))
+    names = [name for name in wanted if name in pair.ratios and not _is_thin(name, pair.measured)]
+    ratios = [pair.ratios[name] for name in names]
+    return [one for one in ratios if one.better and one.ratio is not None] or [pair.ratios[EQUAL_WORK]]
 
 
-_REMARKS: Final = {
-    "apart": "",
-    "not apart": ", no difference shown",
-    "no verdict": ", no verdict",
-    "not judged": ", not judged",
-}
+def _is_thin(metric: str, measured: Iterable[Measured]) -> bool:
+    """Return whether a metric is a percentile of too few samples in some trial."""
+    trials = (trial for one in measured for own in one.metrics.values() for trial in own)
+    return metric in CATALOGUE and any(is_thin(metric, trial) for trial in trials)
 
 
 def name_metric(metric: str) -> str:
-    """Return the words for a metric: its phrase, or its label with the unit."""
-    return PHRASES.get(metric) or (heading(metric) if metric in CATALOGUE else metric)
+    """Return the words for a metric: its phrase, or its label."""
+    return PHRASES.get(metric) or (CATALOGUE[metric].label if metric in CATALOGUE else metric)
 
 
-def explain_no_interval(trials: Mapping[str, int], predicted: Iterable[str] = ()) -> str:
-    """Explain why two systems have no interval.
-
-    Args:
-        trials: the number of trials by system.
-        predicted: the systems that were predicted, not measured.
-    """
-    if found := [system for system in trials if system in {*predicted}]:
-        return f"{' and '.join(found)} {'is a prediction' if len(found) == 1 else 'are predictions'}"
-    single = [system for system, count in trials.items() if count == 1]
-    if len(single) == len(trials):
-        return "one trial each"
-    return f"one trial of {single[0]}" if single else "missing or 0 in a trial"
-
-
-def describe_verdict(ratio: Ratio, no_interval: str) -> str:
+def describe_verdict(ratio: Ratio) -> str:
     """Say in a few words what a ratio shows."""
     if ratio.verdict == "apart":
         return f"{ratio.winner} is better"
     if ratio.verdict == "not apart":
-        return "no difference shown"
+        has_one = ratio.low is not None and ratio.low <= 1 <= (ratio.high or 1)
+        return "no difference shown" if has_one else "no difference shown among these metrics"
+    if ratio.why == ONLY_SHOWN:
+        return ""
     if ratio.verdict == "not judged":
-        return "not judged: it depends on the work"
-    if ratio.ratio is None:
-        return "no ratio: missing or 0 in a trial"
-    return f"no interval: {no_interval}"
+        return f"not judged: {ratio.why or 'it depends on the work'}"
+    if ratio.low is not None:  # withheld: the sentence says why, once for all metrics
+        return "no verdict"
+    return f"{'no ratio' if ratio.ratio is None else 'no verdict'}: {ratio.why}"
 
 
 def count_better(value: float, better: Better | None) -> float:
@@ -157,29 +132,29 @@ def count_better(value: float, better: Better | None) -> float:
 
 def format_times(ratio: Ratio) -> str:
     """Format a ratio, as 1.50 ×."""
-    if ratio.ratio is None:
-        return "–"
-    if ratio.ratio < _SMALL:
-        return f"{ratio.ratio:.2g} ×"
-    return f"{ratio.ratio:.{_count_decimals(ratio)}f} ×"
+    return "–" if ratio.ratio is None else f"{ratio.ratio:.{_count_decimals(ratio)}f} ×"
 
 
 def format_ends(ratio: Ratio) -> str:
     """Format the interval of a ratio, as 1.48 to 1.52."""
     if ratio.low is None or ratio.high is None:
         return "–"
-    if ratio.high < _SMALL:
-        return f"{ratio.low:.2g} to {ratio.high:.2g}"
     return " to ".join(f"{end:.{_count_decimals(ratio)}f}" for end in (ratio.low, ratio.high))
 
 
-_SMALL: Final = 0.1
-
-
 def _count_decimals(ratio: Ratio) -> int:
-    """Return how many decimals show a ratio: two, or as many as tell its interval from 1."""
-    ends = (ratio.low or 0.0, ratio.high or 0.0) if ratio.verdict == "apart" else ()
-    return next((n for n in (2, 3, 4) if all(round(end, n) != 1 for end in ends)), 5)
+    """Return the decimals of a ratio: what its half-width supports and what tells it from 1.
+
+    Without an interval a ratio has three digits.
+    """
+    if ratio.low is None or ratio.high is None:
+        size = ratio.ratio or 1.0
+        return min(max(2 - math.floor(math.log10(size)), 0), 4)
+    half = max((ratio.high - ratio.low) / 2, 1e-4)
+    least = 1 - math.floor(math.log10(ratio.ratio)) if ratio.ratio and ratio.ratio < 1 else 0
+    decimals = min(max(-math.floor(math.log10(half)), least, 0), 3)
+    ends = (ratio.low, ratio.high) if ratio.verdict == "apart" else ()
+    return next((n for n in range(decimals, 5) if all(round(end, n) != 1 for end in ends)), 5)
 
 
 def _format_span(ratio: Ratio) -> str:
@@ -201,8 +176,12 @@ def _list_ratios(ratios: Iterable[Ratio]) -> str:
             groups.append([one])
         else:
             group.append(one)
-    texts = [(" and ".join(name_metric(one.metric) for one in group), group[0]) for group in groups]
-    return ", ".join(f"{names} {_format_span(ratio)}" for names, ratio in texts)
+    texts = []
+    for group in groups:
+        *others, last = (name_metric(one.metric) for one in group)
+        names = " and ".join(filter(None, (", ".join(others), last)))
+        texts.append(f"{names} {_format_span(group[0])}")
+    return ", ".join(texts)
 
 
 def _is_same(one: Ratio, other: Ratio) -> bool:

@@ -1,15 +1,10 @@
-"""Trials: runs of one configuration, and the statistics of their metrics."""
+"""Trials: valid runs of one configuration."""
 
 import itertools
-import math
-import statistics as exact
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any
 
 from analysis.doubts.predictions import identify_profile
 from analysis.progress import Advance
@@ -19,129 +14,6 @@ from analysis.summary.run_summary import Summary
 from analysis.summary.summary import summarise
 from replayer.schema import CHECKPOINT_OPS, Machine, RunInfo
 from tracegen.errors import InputError
-
-ENUMERATED: Final = 5
-"""The largest sample whose n^n resamples are all enumerated; of larger samples, DRAWN are drawn."""
-DRAWN: Final = 10_000
-TAILS: Final = (0.025, 0.975)
-
-Floats = NDArray[np.float64]
-Counts = NDArray[np.int64]
-Interval = tuple[float, float]
-
-
-@dataclass(frozen=True)
-class Statistics:
-    """Statistics of one metric over trials, in the metric's unit.
-
-    Attributes:
-        n: number of trials that have the metric; the others do not count.
-        mean: Σ x / n; None without values.
-        sd: sqrt(Σ (x − mean)² / (n − 1)); None below two values.
-        cv: sd / mean; None below two values, or if the mean is 0.
-        median: the middle value, or the mean of the two in the middle.
-        low: 2.5% quantile of the means of bootstrap resamples; None below two values.
-        high: 97.5% quantile of the same means; None below two values.
-    """
-
-    n: int
-    mean: float | None = None
-    sd: float | None = None
-    cv: float | None = None
-    median: float | None = None
-    low: float | None = None
-    high: float | None = None
-
-
-def compute_statistics(values: Iterable[float | None]) -> Statistics:
-    """Compute the statistics of the values that are finite numbers; the others are ignored."""
-    known = sorted(float(value) for value in values if value is not None and math.isfinite(value))
-    if not known:
-        return Statistics(0)
-    mean = exact.fmean(known)
-    median = exact.median(known)
-    if len(known) == 1:
-        return Statistics(1, mean, median=median)
-    sd = exact.stdev(known)
-    low, high = bootstrap_mean(known)
-    return Statistics(len(known), mean, sd, sd / mean if mean else None, median, low, high)
-
-
-def bootstrap_mean(values: Sequence[float]) -> Interval:
-    """Return the 95% percentile bootstrap interval of the mean.
-
-    Its ends are the 2.5% and 97.5% quantiles of the means of resamples.
-    """
-    means, counts = _enumerate_means(values) if len(values) <= ENUMERATED else _draw_means(values)
-    low, high = (_weighted_quantile(means, counts, share) for share in TAILS)
-    return low, high
-
-
-def bootstrap_ratio(values: Sequence[float], others: Sequence[float]) -> Interval:
-    """Return the 95% bootstrap interval of mean(values) / mean(others), each resampled separately.
-
-    The quantiles are those of the ratio's logarithm, so that swapping the samples inverts the
-    interval.
-
-    Args:
-        values: positive numbers.
-        others: positive numbers; may be more or fewer.
-    """
-    if max(len(values), len(others)) <= ENUMERATED:
-        means, counts = _enumerate_means(values)
-        other_means, other_counts = _enumerate_means(others)
-        logs = np.log(means)[:, None] - np.log(other_means)[None, :]
-        weights = counts[:, None] * other_counts[None, :]
-    else:
-        means, weights = _draw_means(values)
-        other_means, _ = _draw_means(others)
-        # Reversed: samples of equal size draw the same positions, which would tie the two.
-        logs = np.log(means) - np.log(other_means)[::-1]
-    low, high = (math.exp(_weighted_quantile(logs.ravel(), weights.ravel(), share)) for share in TAILS)
-    return low, high
-
-
-def _enumerate_means(values: Sequence[float]) -> tuple[Floats, Counts]:
-    """Return the mean of each multiset of n of the values, and how many of the n^n resamples it is."""
-    ordered = np.sort(np.asarray(values, np.float64))
-    n = len(values)
-    picks = np.array(list(itertools.combinations_with_replacement(range(n), n)))
-    times = (picks[:, :, None] == np.arange(n)).sum(axis=1)
-    counts = [math.factorial(n) // math.prod(map(math.factorial, row)) for row in times.tolist()]
-    return _mean_rows(ordered, picks), np.array(counts, np.int64)
-
-
-def _draw_means(values: Sequence[float]) -> tuple[Floats, Counts]:
-    """Return the means of DRAWN resamples, each counted once.
-
-    They are drawn from Philox's raw words by multiply-shift, which no release of NumPy changes.
-    """
-    ordered = np.sort(np.asarray(values, np.float64))
-    n = len(values)
-    words = np.random.Philox(key=0).random_raw(DRAWN * n) >> np.uint64(32)
-    picks = (words * np.uint64(n) >> np.uint64(32)).astype(np.intp).reshape(DRAWN, n)
-    return _mean_rows(ordered, picks), np.ones(DRAWN, np.int64)
-
-
-def _mean_rows(ordered: Floats, picks: NDArray[Any]) -> Floats:
-    """Return the mean of each row of picks; it is exact if all values are equal."""
-    middle = ordered[len(ordered) // 2]
-    means: Floats = middle + (ordered - middle)[picks].mean(axis=1)
-    return means
-
-
-def _weighted_quantile(values: Floats, counts: Counts, share: float) -> float:
-    """Return a quantile of values that are repeated `counts` times, interpolated linearly.
-
-    Its position is share × (Σ counts − 1).
-    """
-    order = np.argsort(values, kind="stable")
-    cumulative = np.cumsum(counts[order])
-    position = share * (int(cumulative[-1]) - 1)
-    low, high = (
-        values[order[np.searchsorted(cumulative, k, side="right")]] for k in (math.floor(position), math.ceil(position))
-    )
-    return float(low + (high - low) * (position - math.floor(position)))
 
 
 @dataclass(frozen=True)
@@ -158,7 +30,7 @@ class Trial:
 
     @property
     def origin(self) -> Any:
-        """The place and time at which the run was made: equal for copies; its path if run.json lacks them."""
+        """Place and time of the run, equal for copies; its path if run.json lacks them."""
         return self.summary.provenance.origin or self.run.path.resolve()
 
     @property
@@ -173,6 +45,18 @@ class Trial:
         machine = info.machine or Machine()
         parts = (machine.host, machine.cpu, machine.cores, info.device)
         return tuple(str(part) for part in parts if part is not None)
+
+
+def load_sets(
+    systems: Mapping[str, Sequence[Path]], advance: Advance = lambda _runs: None
+) -> tuple[dict[str, list[Trial]], dict[Path, str]]:
+    """Load the trials of several systems; like `load_trials`."""
+    trials: dict[str, list[Trial]] = {}
+    left_out: dict[Path, str] = {}
+    for system, runs in systems.items():
+        trials[system], reasons = load_trials(runs, advance)
+        left_out |= reasons
+    return trials, left_out
 
 
 def load_trials(
@@ -200,7 +84,11 @@ def load_trials(
     origins: dict[Any, Path] = {}
     for path in runs:
         if path.resolve() in resolved:
-            raise InputError("named twice in one set, but is one trial", "name it once", subject=path)
+            raise InputError(
+                "named twice in one set, but is one trial",
+                "name it once",
+                subject=path,
+            )
         resolved.add(path.resolve())
         trial, reason = _load_trial(path, accepted)
         advance(1)

@@ -1,7 +1,8 @@
 """Warnings about a comparison: copies, several machines, other conditions, unequal work."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from analysis.comparison.conditions import (
@@ -19,9 +20,14 @@ from analysis.metrics.headlines import TOTALS
 MOST_LISTED: Final = 12
 """Most counts that are listed if runs differ in none of the totals."""
 
+DISTURBED: Final = ("busy machine", "starved")
+"""Kinds of doubt on a run whose machine did not serve it alone."""
+_MANY: Final = 0.5
+"""Share of a system's trials that are disturbed, from which on its figures are."""
+
 
 def find_unequal_work(one: Configuration) -> list[str]:
-    """Return the counts of the work that differ between the trials of a configuration, TOTALS first."""
+    """Return the counts of the work that differ between trials, TOTALS first."""
     summaries = [summary for trials in one.summaries.values() for summary in trials]
     counts = [name for name, metric in CATALOGUE.items() if metric.is_equal_work]
     names = dict.fromkeys((*TOTALS, *counts))
@@ -41,7 +47,9 @@ def warn_of_copies(systems: Systems) -> list[str]:
     twice = dict.fromkeys(str(trial.run.path) for trial in trials if counts[trial.origin] > 1)
     if not twice:
         return []
-    return [f"{', '.join(twice)} belongs to more than one system: a run cannot be compared with itself."]
+    return [
+        f"{', '.join(twice)} belongs to more than one system: a run cannot be compared with itself.",
+    ]
 
 
 def warn_of_machines(systems: Systems) -> list[str]:
@@ -71,7 +79,15 @@ def warn_of_predictions(systems: Systems) -> list[str]:
         if len(kind) > 1
     ]
     predicted, measured = (
-        ", ".join(system for system, kind in kinds.items() if kind == {is_predicted}) for is_predicted in (True, False)
+        ", ".join(
+            system
+            for system, kind in kinds.items()
+            if kind
+            == {
+                is_predicted,
+            }
+        )
+        for is_predicted in (True, False)
     )
     if predicted and measured:
         verb = "is" if ", " not in predicted else "are"
@@ -108,3 +124,68 @@ def count_doubts(trials: Iterable[Trial]) -> dict[str, int]:
     """Count the trials that have each kind of doubt."""
     kinds = (dict.fromkeys(doubt.kind for doubt in trial.summary.doubts) for trial in trials)
     return dict(Counter(kind for own in kinds for kind in own))
+
+
+@dataclass(frozen=True)
+class Disturbance:
+    """A doubt on a verdict that the sentence itself must state.
+
+    Attributes:
+        remark: a clause for the sentence; empty if there is nothing to say.
+        withholds: whether it may have made the difference, so that there is no verdict.
+    """
+
+    remark: str = ""
+    withholds: bool = False
+
+
+QUIET: Final = Disturbance()
+
+
+def find_disturbance(systems: Mapping[str, Sequence[Trial]]) -> Disturbance:
+    """Find what else than the systems may have made the difference between two of them.
+
+    One side that was disturbed more than the other withholds the verdict. Both disturbed alike, or
+    measured one after the other on one machine, qualify it.
+    """
+    shares = {system: _share_disturbed(trials) for system, trials in systems.items()}
+    disturbed = [system for system, share in shares.items() if share >= _MANY]
+    is_mixed = _are_interleaved(systems)
+    if len(disturbed) == 1 and min(shares.values()) < _MANY:
+        (system,) = disturbed
+        count = f"{_count_disturbed(systems[system])} of {len(systems[system])} trials of {system}"
+        text = f"the machine was busy with other work in {count}, less so for the other"
+        return Disturbance(text, withholds=True)
+    remarks = []
+    if disturbed:
+        remarks.append("the machine was busy with other work on both sides")
+    if not is_mixed and _share_machine(systems):
+        remarks.append(
+            "the trials were not interleaved, so a drift of the machine counts as a difference",
+        )
+    return Disturbance("; ".join(remarks))
+
+
+def _count_disturbed(trials: Sequence[Trial]) -> int:
+    return sum(any(doubt.kind in DISTURBED for doubt in trial.summary.doubts) for trial in trials)
+
+
+def _share_disturbed(trials: Sequence[Trial]) -> float:
+    return _count_disturbed(trials) / len(trials)
+
+
+def _share_machine(systems: Mapping[str, Sequence[Trial]]) -> bool:
+    """Return whether all trials were measured on one host."""
+    trials = [trial for own in systems.values() for trial in own]
+    hosts = {trial.summary.provenance.machine.host for trial in trials}
+    return len(hosts) == 1 and None not in hosts
+
+
+def _are_interleaved(systems: Mapping[str, Sequence[Trial]]) -> bool:
+    """Return whether no system was measured before the other; True if times are unknown."""
+    starts = [[zero for trial in own for zero in trial.summary.provenance.zero_ns[:1]] for own in systems.values()]
+    known = [[zero for zero in own if zero is not None] for own in starts]
+    if len(known) < 2 or not all(known):
+        return True
+    one, other = known
+    return max(one) > min(other) and max(other) > min(one)

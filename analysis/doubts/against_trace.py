@@ -156,11 +156,12 @@ def _compare_plan(place: Path, info: RunInfo, planned: Planned) -> Iterator[str]
 
 def _compare_rows(place: Path, info: RunInfo, planned: Planned) -> Iterator[str]:
     """Compare every row with the plan; every move below executed_ops must be a row."""
-    differences = Counter[str]()
+    differences, all_trades = Counter[str](), list[pl.DataFrame]()
     with explain_unreadable(place):
         for rows, moves in _stretches(place, info, planned.moves):
-            differences.update(_count_strange_rows(rows, moves))
-            differences.update(_count_missing_moves(rows, moves, info.executed_ops or 0))
+            all_trades.append(_find_trades(rows, moves, planned.moves))
+            differences.update(_count_strange_rows(_undo_trades(rows, moves, all_trades[-1]), moves))
+            differences.update(_count_missing_moves(rows, moves, info.executed_ops or 0, pl.concat(all_trades)))
     findings = [f"{differences[name]:,} rows have another {name}" for name in _VALUES if differences[name]]
     findings += [text.format(differences[name]) for name, text in _DIFFERENCES.items() if differences[name]]
     if findings:
@@ -183,6 +184,30 @@ An eviction may run before its op is due, to make room for another op.
 """
 
 
+_OF_REQUEST: Final = ("request_id", "session_id", "user_id", "turn", "step", "qos", "source")
+"""Columns in which rows differ from the plan if two ops traded places (docs/ordering.md)."""
+
+
+def _find_trades(rows: pl.DataFrame, moves: pl.DataFrame, plan: Path) -> pl.DataFrame:
+    """Return the rows that were made for another op of the plan on the same object, `key` being that object."""
+    own = moves.filter(_OF_REQUESTS).group_by("position").agg(pl.col("key").last())
+    both = rows.drop("key").join(moves.select(*AT, *_OF_REQUEST), on=AT, suffix=_PLANNED)
+    differs = pl.any_horizontal(pl.col(name) != pl.col(name + _PLANNED) for name in _OF_REQUEST)
+    strange = both.filter(differs).join(own, on="position").select(*AT, *_OF_REQUEST, "key")
+    if strange.is_empty():
+        return strange
+    keys = strange["key"].unique().implode()
+    sharing = pl.scan_parquet(plan, glob=False).filter(pl.col("key").is_in(keys)).select(*_OF_REQUEST, "key")
+    others = sharing.with_columns(_encode(name) for name in ("qos", "source")).unique().collect(engine="streaming")
+    return strange.join(others, on=(*_OF_REQUEST, "key"), how="semi")
+
+
+def _undo_trades(rows: pl.DataFrame, moves: pl.DataFrame, trades: pl.DataFrame) -> pl.DataFrame:
+    """Give the rows of trades the request that the plan has."""
+    traded = rows.join(trades, on=AT, how="semi").drop(_OF_REQUEST).join(moves.select(*AT, *_OF_REQUEST), on=AT)
+    return pl.concat([rows.join(trades, on=AT, how="anti"), traded.select(rows.columns)])
+
+
 def _count_strange_rows(rows: pl.DataFrame, moves: pl.DataFrame) -> dict[str, int]:
     """Count the rows that differ from the plan, by column, that it does not have, and that are repeated."""
     both = rows.join(moves, on=AT, how="left", suffix=_PLANNED)
@@ -194,24 +219,30 @@ def _count_strange_rows(rows: pl.DataFrame, moves: pl.DataFrame) -> dict[str, in
     }
 
 
-def _count_missing_moves(rows: pl.DataFrame, moves: pl.DataFrame, executed_ops: int) -> dict[str, int]:
-    """Count the moves of the plan that have no row: below executed_ops, and before later steps of a request."""
+def _count_missing_moves(
+    rows: pl.DataFrame, moves: pl.DataFrame, executed_ops: int, trades: pl.DataFrame
+) -> dict[str, int]:
+    """Count the moves of the plan that have no row: below executed_ops, and before later steps of a request.
+
+    In a cut run an op may have made the moves of another one, which has not made its own.
+    """
     missing = moves.join(rows, on=AT, how="anti")
     reached = rows.filter(_OF_REQUESTS).group_by("request_id").agg(reached=pl.col("step").max())
-    passed = missing.filter(_OF_REQUESTS).join(reached, on="request_id")
+    skipped = missing.filter(_OF_REQUESTS).join(trades, on=(*_OF_REQUEST, "key"), how="anti")
+    passed = skipped.join(reached, on="request_id")
     return {
         "missing moves": missing.filter(pl.col("position") < executed_ops).height,
         "skipped moves": passed.filter(pl.col("step") < pl.col("reached")).height,
     }
 
 
+def _encode(name: str) -> pl.Expr:
+    return pl.col(name).cast(pl.String).cast(pl.Enum(LOG_ENUMS[name])).to_physical()
+
+
 def _stretches(place: Path, info: RunInfo, moves: Path) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
     """Yield rows and planned moves of STRETCH positions at a time, with enums as codes."""
-    codes = [
-        pl.col(name).cast(pl.String).cast(pl.Enum(LOG_ENUMS[name])).to_physical()
-        for name in PLANNED_COLUMNS
-        if name in LOG_ENUMS
-    ]
+    codes = [_encode(name) for name in PLANNED_COLUMNS if name in LOG_ENUMS]
     executed = pl.col("position") < (info.executed_ops or 0)
     log = scan(parts(place)).filter(pl.lit(True) if has_plan(info) else executed)  # ops that a log lacks have no order
     rows, planned = (

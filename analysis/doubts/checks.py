@@ -3,17 +3,26 @@
 from collections.abc import Callable
 from typing import Final
 
-from analysis.doubts.devices import check_counters, check_foreign_io, check_page_cache
 from analysis.doubts.doubt import Doubt, Evidence, Found
-from analysis.doubts.machine import check_busy_machine, check_cpu_waits, check_pauses, lacks_cpu
+from analysis.doubts.machine import (
+    check_busy_machine,
+    check_counters,
+    check_cpu_waits,
+    check_foreign_io,
+    check_page_cache,
+    check_pauses,
+    check_steadiness,
+    lacks_cpu,
+)
 from analysis.doubts.predictions import WIDER, check_profile
-from analysis.log.columns import CAUSES, GIB
-from replayer.schema import TIERS, Conditions, Storage, commonest, to_plain, typed_warnings
+from analysis.log.columns import GIB
+from replayer.schema import TIERS, Conditions, Storage, commonest, to_plain
 from tracegen.errors import format_count
 from tracegen.schema import has_guessed_sessions
 
 PLAN_WAIT_SHARE: Final = 0.05  # of the mean end-to-end time: above it the plan was timed, not the system
 VERIFY_SHARE: Final = 0.10  # of the I/O time: memory tiers looked 3 times slower when verification took 4 times as long
+UNFINISHED_SHARE: Final = 0.01  # of the requests: P99 is theirs
 DRAIN_SHARE: Final = 0.10  # of the window: MLPerf's runs drained for 64% of theirs
 BUSY_CPU: Final = 0.90  # of all cores: above it threads wait for one another instead of the device
 IDLE_DEVICE: Final = 0.50  # utilisation: a device that is the bottleneck is busy most of the time
@@ -70,7 +79,7 @@ def _check_errors(run: Evidence) -> Found:
         dependent = f"{run.values['upstream_moves']:,} more could not be made after {after}"
         text = f"{format_count(failed, 'move')} failed and {dependent}"
         text += f": {commonest(run.causes)}" if run.causes else ""
-        advice = 'the column `error` says why: analysis sql RUN "select error, count(*) from moves group by error"'
+        advice = "the column `error` of the log says why (docs/reading-logs.md)"
         yield Doubt("errors", text, advice, invalidates=True)
 
 
@@ -135,27 +144,37 @@ def _check_percentiles(run: Evidence) -> Found:
 
 
 def _check_plan_wait(run: Evidence) -> Found:
-    """Doubt times of requests that include waits which a live server would not have had.
-
-    Logs of version 1 do not name the causes, so all waiting for the plan counts.
-    """
+    """Doubt times of requests that include waits which a live server would not have had."""
     values = run.values
-    total = values["e2e_mean_ms"]
-    if not total:
+    if values["plan_wait_share"] is None:
         return
-    known = {cause: values[f"{cause}_wait_mean_ms"] for cause in CAUSES}
-    unknown = values["plan_wait_mean_ms"] - sum(known.values())
-    parts = {"order": known["order"], "window": known["window"], "no known cause": unknown}
+    parts = {cause: values[f"{cause}_wait_share"] for cause in ("order", "window")}
     waited = sum(parts.values())
-    if waited <= PLAN_WAIT_SHARE * total:
+    if waited <= PLAN_WAIT_SHARE:
         return
-    shares = ", ".join(f"{name} {wait / total:.1%}" for name, wait in parts.items() if wait >= 0.0005 * total)
-    text = f"waiting for the plan's order is {waited / total:.1%} of the mean end to end time ({shares})"
-    if known["window"] > waited / 2:
+    shares = ", ".join(f"{name} {wait:.1%}" for name, wait in parts.items() if wait >= 0.0005)
+    text = f"waiting for the plan's order is {waited:.1%} of the mean end to end time ({shares})"
+    if parts["window"] > waited / 2:
         advice = "the replayer's window held back ops that a server would have begun: widen --window"
     else:
         advice = "this system differs from the reference: pass --order with one nearer to it, or --placement live"
     yield Doubt("plan wait", text, advice)
+
+
+def _check_unfinished(run: Evidence) -> Found:
+    """Doubt times of requests if many were not done, or nobody knows how many."""
+    if run.conditions.pace == "asap" or not run.values["requests"]:
+        return
+    unfinished = run.values["unfinished_requests"]
+    if unfinished is None:
+        text = "the run does not say which requests its cut left unfinished: they count as done"
+        yield Doubt("unfinished requests", text, "replay it with this release, or quote rates")
+    elif unfinished > UNFINISHED_SHARE * run.values["requests"]:
+        of = f"{unfinished:,} of {format_count(run.values['requests'], 'request')}"
+        share = f"{unfinished / run.values['requests']:.0%}"
+        text = f"{of} ({share}) were not done at the end: times are of those due before them"
+        advice = "replay much longer than a request takes, or quote rates"
+        yield Doubt("unfinished requests", text, advice)
 
 
 def _check_verification(run: Evidence) -> Found:
@@ -281,7 +300,7 @@ def _check_warnings(run: Evidence, kinds: set[str]) -> Found:
         run: the evidence.
         kinds: the kinds of doubt that the checks have found.
     """
-    for warning in dict.fromkeys(warning for info in run.infos for warning in typed_warnings(info)):
+    for warning in dict.fromkeys(warning for info in run.infos for warning in info.warnings):
         text = warning.text.rstrip(".")
         is_cache = warning.kind == "page cache served reads"
         if ("page cache" if is_cache else warning.kind) in kinds:
@@ -313,7 +332,9 @@ CHECKS: Final[tuple[Callable[[Evidence], Found], ...]] = (
     _check_schedule,
     _check_bottleneck,
     _check_drain,
+    check_steadiness,
     _check_plan_wait,
+    _check_unfinished,
     _check_verification,
     _check_percentiles,
     _check_size,

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from analysis.log.steadiness import Steadiness
 from replayer.schema import Conditions, PredictionInfo, RunInfo
 
 Values = Mapping[str, Any]
@@ -62,6 +63,8 @@ class Evidence:
         lost: by direction, for moves that touched the nvme tier but no gpu tier: their number, the
             sum of their times (start to end) in ns, and the part of it that was neither reading
             nor writing.
+        steadiness: when the run was steady; None if that is not known.
+        is_steady_window: whether the window begins where the run became steady.
     """
 
     infos: list[RunInfo]
@@ -73,6 +76,8 @@ class Evidence:
     host_cores: int | None
     causes: Mapping[str, int] = field(default_factory=dict)
     lost: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
+    steadiness: Steadiness | None = None
+    is_steady_window: bool = False
 
     @property
     def conditions(self) -> Conditions:

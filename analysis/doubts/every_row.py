@@ -37,7 +37,7 @@ def check_rows(place: Path, info: RunInfo) -> Iterator[Doubt]:
     rows = scan(parts(place))
     texts = [*_check_fingerprint(place, info, rows), *_check_objects(place, rows), *_check_workers(place, rows)]
     inclusive = is_inclusive(info.conditions)
-    if info.run_version > 1 and (early := count_early_moves(rows, inclusive=inclusive)):
+    if early := count_early_moves(rows, inclusive=inclusive):
         texts.append(f"{early:,} moves of {place} began before a move that they had to wait for was done")
     for text in texts:
         yield Doubt("altered log", text, "copy the run again, or replay it", invalidates=True)

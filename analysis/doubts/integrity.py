@@ -259,7 +259,7 @@ def _compare_warmup(info: RunInfo, facts: LogFacts) -> Iterator[str]:
         yield "rows are marked as warm-up at other places than run.json says"
     if asked is not None and not asked.s:
         ops = asked.ops or 0
-        if (warmup.ops or 0) not in (ops, min(ops, info.executed_ops or 0)):  # the latter in release 0.1
+        if (warmup.ops or 0) != ops:
             yield f"run.json says that {warmup.ops:,} ops were warm-up, but {ops:,} were asked for"
     if (warmup.end_ns or 0) != (facts.first_steady_ns or 0):
         yield "the warm-up did not end at the time that run.json names"

@@ -3,10 +3,20 @@
 from typing import Final
 
 from analysis.doubts.doubt import Doubt, Evidence, Found
-from replayer.schema import PredictionInfo
+from replayer.schema import Conditions, PredictionInfo
 
 WIDER: Final = "measure a profile that covers it, or trust the prediction less"
 """The advice where a run leaves the range of its profile."""
+ERRORS: Final = {
+    "a throttled tier": (0.04, 0.20),
+    "a disk": (0.10, 0.30),
+    "a RAM disk": (0.82, 1.96),
+}
+"""The median and the 90% quantile of |error| by kind of tier.
+
+Each is over the 48 values of a medium in docs/predicting-errors.csv: rates and P95s of three loads,
+with measured profiles.
+"""
 
 
 def describe_profile(info: PredictionInfo) -> str:
@@ -14,15 +24,31 @@ def describe_profile(info: PredictionInfo) -> str:
     kind = f"{info.kind}: {info.source}" if info.source else info.kind
     changed = sorted((info.speeds or {}).items())
     speeds = "".join(f", {tier} {speed:g} times as fast" for tier, speed in changed)
-    bound = f", {info.bound} by its errors" if info.bound else ""
-    return f"the profile {info.profile} ({kind}){speeds}{bound}"
+    return f"the profile {info.profile} ({kind}){speeds}"
 
 
 def identify_profile(info: PredictionInfo) -> str:
     """Return a text that two runs share if they were predicted from equal times."""
     speeds = "".join(f", {tier} x {speed:g}" for tier, speed in sorted((info.speeds or {}).items()))
-    bound = f", {info.bound}" if info.bound else ""
-    return f"profile {info.profile} {info.profile_sha256[:12]}{speeds}{bound}"
+    return f"profile {info.profile} {info.profile_sha256[:12]}{speeds}"
+
+
+def describe_errors(kind: str, conditions: Conditions | None = None) -> str:
+    """Say how far predictions were off, for the kinds of tier that a run may have had.
+
+    Args:
+        kind: of the profile.
+        conditions: of the run; they name a throttle, but not what a drive is. None: unknown.
+    """
+    if kind != "measured":
+        return "No prediction from published figures was compared with a replay."
+    is_throttled = conditions is not None and "nvme" in (conditions.throttle or {})
+    first = 0 if conditions is None or is_throttled else 1
+    parts = (
+        f"{tier} were off by {median:.0%} (median), nine of ten by at most {most:.0%}"
+        for tier, (median, most) in [*ERRORS.items()][first : 1 if is_throttled else None]
+    )
+    return f"Predictions for {'; those for '.join(parts)}: docs/predicting.md."
 
 
 def check_profile(run: Evidence) -> Found:
@@ -35,9 +61,12 @@ def check_profile(run: Evidence) -> Found:
     info = run.prediction
     if info is None:
         return
-    if info.kind == "data sheet":
+    if info.kind != "measured":
         source = f" ({info.source})" if info.source else ""
-        text = f"the profile {info.profile} follows from a data sheet{source}: nothing was measured"
+        basis = "is estimated from what others published"
+        if info.kind == "data sheet":
+            basis = "follows from a data sheet"
+        text = f"the profile {info.profile} {basis}{source}: nothing was measured"
         yield Doubt(
             "data sheet",
             text,

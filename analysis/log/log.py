@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Final
 
 import polars as pl
-import pyarrow.parquet as pq
 
-from analysis.log import requests
+from analysis.log import counted
 from analysis.log.cells import SUMS, decode_words, make_class, sum_by_cell, sum_within
-from analysis.log.columns import CAUSE, CAUSE_NAMES, QUEUE, SIZE, SIZE_CLASS, TOUCHES
+from analysis.log.columns import CAUSE, CAUSE_NAMES, QUEUE, SIZE_CLASS, TOUCHES
+from analysis.log.counted import RequestBounds
 from analysis.log.quantiles import Classes, Sorted, sort
-from analysis.log.requests import REQUEST_TIMES, UNTIMED
-from replayer.schema import ADDED, DEVICE_ADDED, LOG_ENUMS, TIERS, WAITS
+from analysis.log.requests import sum_by_request
+from replayer.schema import LOG_ENUMS, TIERS
 
 STRETCH: Final = 1 << 24
 """The number of rows that are grouped at once.
@@ -53,7 +53,12 @@ DEVICE_COLUMNS: Final[dict[str, type[pl.DataType]]] = {
     "utilisation": pl.Float64,
     "process_cpu": pl.Float64,
     "system_cpu": pl.Float64,
-    **{name: pl.Float64 if name == "steal_cpu" else pl.Int64 for name in DEVICE_ADDED},
+    "steal_cpu": pl.Float64,
+    "process_read_bytes": pl.Int64,
+    "process_written_bytes": pl.Int64,
+    "run_delay_ns": pl.Int64,
+    "throttled_ns": pl.Int64,
+    "sampler_delay_ns": pl.Int64,
     "host_cores": pl.Int64,
     "rank": pl.Int64,
     "host": pl.Int64,
@@ -85,15 +90,8 @@ class Targets:
 
 
 def scan(files: list[Path]) -> pl.LazyFrame:
-    """Scan the parts of a log, and add the columns that version 1 lacks."""
-    missing = set(ADDED) - set(pq.read_schema(files[0].absolute()).names)
-    defaults = {
-        "position": pl.col("op_id"),
-        "window_ns": pl.lit(0, pl.Int64),
-        "order_ns": pl.lit(0, pl.Int64),
-        "waited_for": pl.lit(None, pl.Enum(WAITS)),
-    }
-    return pl.scan_parquet(files, glob=False).with_columns(**{name: defaults[name] for name in sorted(missing)})
+    """Scan the parts of a log."""
+    return pl.scan_parquet(files, glob=False)
 
 
 def load_stretches(rows: pl.LazyFrame, count: int, total: int) -> list[pl.LazyFrame]:
@@ -114,23 +112,6 @@ def load_stretches(rows: pl.LazyFrame, count: int, total: int) -> list[pl.LazyFr
     return [both.slice(begin, STRETCH) for begin in range(0, count, STRETCH)] or [both]
 
 
-@dataclass(frozen=True)
-class Resources:
-    """The processes and CPUs of a run.
-
-    Attributes:
-        ranks: the number of ranks.
-        workers: the workers of all ranks together.
-        cores: the cores of all hosts that the replayer may use.
-        host_cores: all cores of all hosts; None if it is not known.
-    """
-
-    ranks: int
-    workers: int
-    cores: int
-    host_cores: int | None
-
-
 class Log:
     """The rows of a run, of all ranks on one clock.
 
@@ -139,19 +120,16 @@ class Log:
         token_ns: generation time per token in ns.
         bounds_ns: the end of the warm-up (None: there was none), and the time at which the run was
             cut (None: it was not), in ns.
-        timed: whether requests have times; False for pace asap.
+        requests: which requests count.
         workers: the number of workers of all ranks together.
         device: samples of all ranks, with DEVICE_COLUMNS.
-        ranks: the number of ranks.
         cores: the cores of all hosts that the replayer may use, and all their cores (None: not
             known).
         targets: the bounds to compare the run with.
         cells: the cells of the rows (`sum_by_cell`), if they are computed already.
 
     Attributes:
-        every_move: all rows.
-        moves: the rows after the warm-up.
-        stretches: `moves` in stretches.
+        every_stretch: all rows, in stretches.
     """
 
     def __init__(
@@ -160,46 +138,57 @@ class Log:
         *,
         token_ns: int = 0,
         bounds_ns: tuple[int | None, int | None] = (None, None),
-        timed: bool = True,
+        requests: RequestBounds | None = None,
         workers: int = 1,
         device: pl.LazyFrame | None = None,
-        ranks: int = 1,
         cores: tuple[int, int | None] = (1, None),
         targets: Targets | None = None,
         cells: pl.DataFrame | None = None,
     ) -> None:
-        self.every_move = pl.concat(rows)
-        self.moves = self.every_move.filter(~pl.col("warmup"))
-        self.stretches = [stretch.filter(~pl.col("warmup")) for stretch in rows]
+        self.every_stretch = rows
         self.token_ns = token_ns
         self.warm_end_ns = bounds_ns[0]
         self.cut_ns = bounds_ns[1]
-        self.timed = timed
-        self.resources = Resources(ranks, workers, *cores)
+        self.request_bounds = requests or RequestBounds()
+        self.workers = workers
+        self.cores, self.host_cores = cores
         self.device = pl.LazyFrame(schema=DEVICE_COLUMNS) if device is None else device
         self.targets = targets or Targets()
         self._cells = cells
         self._within: dict[tuple[int, int], pl.LazyFrame] = {}
 
-    @property
-    def ranks(self) -> int:
-        """The number of ranks."""
-        return self.resources.ranks
+    def cut(self, rows: pl.DataFrame, bounds_ns: tuple[int, int]) -> "Log":
+        """Return a log of some of the rows, as though the run had been measured from one time to another."""
+        return Log(
+            [rows.lazy()],
+            token_ns=self.token_ns,
+            bounds_ns=bounds_ns,
+            requests=RequestBounds(self.timed),
+            workers=self.workers,
+            device=self.device,
+            cores=(self.cores, self.host_cores),
+            targets=self.targets,
+        )
 
     @property
-    def workers(self) -> int:
-        """The number of workers of all ranks together."""
-        return self.resources.workers
+    def every_move(self) -> pl.LazyFrame:
+        """All rows."""
+        return pl.concat(self.every_stretch)
 
     @property
-    def cores(self) -> int:
-        """The cores of all hosts that the replayer may use."""
-        return self.resources.cores
+    def moves(self) -> pl.LazyFrame:
+        """The rows after the warm-up."""
+        return self.every_move.filter(~pl.col("warmup"))
 
     @property
-    def host_cores(self) -> int | None:
-        """All cores of all hosts; None if it is not known."""
-        return self.resources.host_cores
+    def stretches(self) -> list[pl.LazyFrame]:
+        """The rows after the warm-up, in stretches."""
+        return [stretch.filter(~pl.col("warmup")) for stretch in self.every_stretch]
+
+    @property
+    def timed(self) -> bool:
+        """Whether requests have times; False for pace asap."""
+        return self.request_bounds.timed
 
     @property
     def cells(self) -> pl.LazyFrame:
@@ -263,35 +252,23 @@ class Log:
         return self._within[begin, end]
 
     @cached_property
-    def requests(self) -> pl.LazyFrame:
-        """One row per request of each rank (`requests.sum_by_request`)."""
-        return requests.sum_by_request(self.stretches, self.token_ns, timed=self.timed).lazy()
+    def every_request(self) -> pl.DataFrame:
+        """One row per request of each rank that has rows (`sum_by_request`)."""
+        return sum_by_request(self.every_stretch, self.token_ns, timed=self.timed)
 
     @cached_property
-    def waits(self) -> pl.DataFrame:
-        """Times per request: a row per measure and qos (all, or a class), with count and STATS in ms."""
-        spreads = []
-        names = []
-        for measure, value in REQUEST_TIMES.items():
-            if not self.timed and measure not in UNTIMED:
-                continue
-            ((_, values),) = sort(
-                [self.requests.filter(value.is_not_null())], {"qos": (pl.col("qos"), 3)}, {measure: value}
-            )
-            for split in ("all", "qos"):
-                spread = values.spread([split])
-                names += [(measure, SPLITS[split].get(code)) for code in spread.drop_in_place(split)]
-                spreads.append(spread)
-        labels = pl.DataFrame(names, {"measure": pl.String, "qos": pl.String}, orient="row")
-        return pl.concat([labels, pl.concat(spreads)], how="horizontal")
+    def requests(self) -> pl.DataFrame:
+        """The requests whose times count (`counted.select_counted`)."""
+        return counted.select_counted(self.every_request, self.request_bounds)
 
     @cached_property
-    def seconds(self) -> pl.LazyFrame:
-        """Moves and bytes by second of the end (since the first start), move, status and tiers."""
-        first = pl.lit(self.cells.select(pl.col("start_ns").min()).collect().item())
-        second = ((pl.col("end_ns") - first) // 1_000_000_000).alias("second")
-        grouped = self.moves.group_by("move", "status", "from_tier", "to_tier", second)
-        return grouped.agg(pl.len().alias("rows"), SIZE.sum()).collect(engine="streaming").lazy()
+    def waits(self) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """Times per request, of the complete ones and of all (`counted.spread_measures`)."""
+        return counted.spread_measures(self.requests, self.window or (0, 0), timed=self.timed)
+
+    def complete_requests(self, measure: str, by: str) -> pl.LazyFrame:
+        """Return the requests with a known measure (`counted.keep_complete`)."""
+        return counted.keep_complete(self.requests, measure, self.window or (0, 0), by).lazy()
 
     @property
     def latency(self) -> pl.DataFrame:

@@ -4,10 +4,7 @@ from replayer.schema import Conditions
 
 
 def kind_of(conditions: Conditions) -> str:
-    """Return the kind of the order: trace, reference, run or live.
-
-    Runs of version 1 name no order; they were planned in trace order.
-    """
+    """Return the kind of the order: trace, reference, run or live."""
     return "trace" if conditions.order is None else conditions.order.kind
 
 

@@ -4,7 +4,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from analysis.log.columns import (
     CAUSES,
@@ -20,22 +22,12 @@ from analysis.log.columns import (
     STAMPS,
     waited,
 )
-from analysis.log.unions import sum_unions
+from analysis.log.quantiles import ascending
 
-UNTIMED: Final = ("generation",)
-"""The measures that exist under pace asap, which makes all requests due at once."""
-REQUEST_TIMES: Final = {
-    "io": pl.col("io_ns"),
-    "queue": pl.col("queue_ns"),
-    "plan_wait": pl.col("plan_wait_ns"),
-    "lateness": pl.col("start_ns") - pl.col("due_ns"),
-    "ttfb": pl.col("prefill_end_ns") - pl.col("due_ns"),
-    "generation": pl.col("generation_ns"),
-    "e2e": pl.col("done_ns") - pl.col("due_ns"),
-}
-"""The measures of a request, in ns."""
-# Grouping by one key is faster than by two.
-_REQUEST: Final = (pl.col("rank").cast(pl.Int64) * MAX_REQUESTS + pl.col("request_id")).alias("request")
+REQUEST: Final = (pl.col("rank").cast(pl.Int64) * MAX_REQUESTS + pl.col("request_id")).alias("request")
+"""Rank and request id as one number: grouping by one key is faster than by two."""
+
+Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -53,7 +45,7 @@ class _Aggregates:
             *(value.max().alias(name) for name, value in self.lasts.items()),
             *(value.cast(pl.Int64).sum().alias(name) for name, value in self.sums.items()),
         )
-        return stretch.group_by(_REQUEST).agg(*aggregates).collect(engine="streaming")
+        return stretch.group_by(REQUEST).agg(*aggregates).collect(engine="streaming")
 
 
 def sum_by_request(stretches: Sequence[pl.LazyFrame], token_ns: int, *, timed: bool) -> pl.DataFrame:
@@ -67,15 +59,16 @@ def sum_by_request(stretches: Sequence[pl.LazyFrame], token_ns: int, *, timed: b
     Returns:
         One row per request. Columns:
 
-        - qos (its code) and session_id;
+        - qos (its code), session_id, and warmup: whether any of its moves is of the warm-up;
         - due_ns of its first op, start_ns of its first move, prefill_end_ns, and done_ns, which
           includes generation;
         - if `timed`: io_ns, the time in which any of its moves was executed; queue_ns, the rest of
           the time in which any was in the queue; plan_wait_ns, the rest of the time in which any
           waited for the plan;
-        - sums over its moves: generation_ns, {cause}_wait_ns, blocked_ns, reads, hits,
-          prompt_tokens, prompt_hit_tokens (of them, those that hit), and prefill_bytes, the bytes
-          moved before its first token.
+        - sums over its moves: generation_ns, {cause}_wait_ns, blocked_ns, and prefill_bytes, the
+          bytes moved before its first token;
+        - sums over its moves after the warm-up: reads, hits, prompt_tokens, and prompt_hit_tokens
+          (of them, those that hit).
     """
     aggregates = _aggregates(token_ns)
     parts = [aggregates.aggregate(stretch) for stretch in stretches]
@@ -88,6 +81,7 @@ def sum_by_request(stretches: Sequence[pl.LazyFrame], token_ns: int, *, timed: b
 def _aggregates(token_ns: int) -> _Aggregates:
     """Return the expressions that requests are summed by."""
     own = ~FOR_OTHERS
+    steady = ~pl.col("warmup")
     prefill = pl.col("phase") == "prefill"
     moved = OK & pl.col("move").is_in(["hit", "promote", "store"])
     tokens = pl.col("tokens").cast(pl.Int64)
@@ -99,6 +93,7 @@ def _aggregates(token_ns: int) -> _Aggregates:
             **{name: pl.when(own).then(name) for name in ("due_ns", "start_ns")},
         },
         lasts={
+            "warmup": pl.col("warmup"),
             "prefill_end_ns": pl.when(prefill & own).then("end_ns"),
             "done_ns": pl.when(own).then(pl.col("end_ns") + generation * ~OPENS),
         },
@@ -106,10 +101,10 @@ def _aggregates(token_ns: int) -> _Aggregates:
             "blocked_ns": PLAN_WAIT * own,
             **{f"{cause}_wait_ns": waited(cause) * own for cause in CAUSES},
             "generation_ns": generation,
-            "reads": READS,
-            "hits": OK & SERVED,
-            "prompt_tokens": tokens * PROMPT,
-            "prompt_hit_tokens": tokens * (PROMPT & OK & SERVED),
+            "reads": READS & prefill & steady,
+            "hits": OK & SERVED & prefill & steady,
+            "prompt_tokens": tokens * (PROMPT & steady),
+            "prompt_hit_tokens": tokens * (PROMPT & OK & SERVED & steady),
             "prefill_bytes": SIZE * (prefill & moved),
         },
     )
@@ -138,7 +133,7 @@ def _merge(aggregates: _Aggregates) -> Iterable[pl.Expr]:
 
 def _with_unions(requests: pl.DataFrame, stretches: Sequence[pl.LazyFrame]) -> pl.DataFrame:
     """Add io_ns, queue_ns and plan_wait_ns; split requests are computed from all stretches at once."""
-    rows = [stretch.filter(~FOR_OTHERS).select(_REQUEST, *STAMPS) for stretch in stretches]
+    rows = [stretch.filter(~FOR_OTHERS).select(REQUEST, *STAMPS) for stretch in stretches]
     loaded = (
         stretch if len(rows) == 1 else stretch.collect(engine="streaming").lazy()  # else it is read five times
         for stretch in rows
@@ -165,7 +160,7 @@ def _with_generation(requests: pl.LazyFrame, stretches: Sequence[pl.LazyFrame], 
     further rows of its own are those that store the object in faster tiers.
     """
     ends = pl.when(~FOR_OTHERS).then("end_ns").alias("end_ns")
-    columns = (_REQUEST, "position", ends, pl.col("new_tokens").cast(pl.Int64))
+    columns = (REQUEST, "position", ends, pl.col("new_tokens").cast(pl.Int64))
 
     def collect(which: pl.Expr) -> pl.LazyFrame:
         rows = [stretch.filter(which).select(columns) for stretch in stretches]
@@ -183,3 +178,54 @@ def _with_generation(requests: pl.LazyFrame, stretches: Sequence[pl.LazyFrame], 
     last = ops.filter(pl.col("new_tokens") > 0).group_by("request").agg(done)
     joined = requests.join(last, on="request", how="left")
     return joined.with_columns(pl.max_horizontal("done_ns", "op_done_ns").alias("done_ns")).drop("op_done_ns")
+
+
+def sum_unions(rows: pl.LazyFrame) -> pl.DataFrame:
+    """Return the length in ns of the union of each request's intervals.
+
+    Begins and ends are sorted apart. Then the i-th end adds the time since the i-th begin or the
+    end before it, whichever is later. Request and stamp are packed into one integer, so that one sort
+    serves all requests.
+
+    Args:
+        rows: one row per move, with `request` and STAMPS.
+
+    Returns:
+        One row per request: io_ns (start to end), ready_ns (ready to end), due_ns (due to end).
+    """
+    bounds = rows.select(
+        low=pl.col("request").min(),
+        high=pl.col("request").max(),
+        first=pl.col("due_ns").min(),
+        last=pl.col("end_ns").max(),
+    )
+    low, high, first, last = bounds.collect(engine="streaming").row(0)
+    if low is None:
+        columns = ("request", "io_ns", "ready_ns", "due_ns")
+        return pl.DataFrame(schema=dict.fromkeys(columns, pl.Int64))
+    bits = (last - first).bit_length()
+    if (high - low).bit_length() + bits > 63:
+        is_lower = pl.col("request") <= (low + high) // 2
+        halves = (rows.filter(is_lower), rows.filter(~is_lower))
+        return pl.concat([sum_unions(half) for half in halves])
+
+    def pack(stamp: str) -> Ints:
+        packed = (pl.col("request") - low) * (1 << bits) + (pl.col(stamp) - first)
+        return ascending(rows.select(packed.alias(stamp)).collect(engine="streaming")[stamp])
+
+    ends = pack("end_ns")
+    groups = np.concatenate([[0], np.flatnonzero(np.diff(ends >> bits)) + 1])
+    due, ready, io = (_sum_unions(pack(stamp), ends, groups) for stamp in STAMPS[:-1])
+    requests = (ends[groups] >> bits) + low
+    return pl.DataFrame({"request": requests, "io_ns": io, "ready_ns": ready, "due_ns": due})
+
+
+def _sum_unions(begins: Ints, ends: Ints, groups: Ints) -> Ints:
+    """Return the length of each group's union.
+
+    The last end of a group is before every begin of the next one, so the minimum ignores it.
+    """
+    added = ends - begins
+    np.minimum(added[1:], np.diff(ends), out=added[1:])
+    sums: Ints = np.add.reduceat(added, groups)
+    return sums

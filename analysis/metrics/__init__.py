@@ -12,13 +12,10 @@ import polars as pl
 
 from analysis.log.log import Log
 from analysis.metrics import (
-    bandwidth,
-    data,
     hit_rate,
     latency,
     machine,
     moves,
-    ranks,
     throughput,
     time_spent,
     waits,
@@ -28,16 +25,13 @@ from analysis.metrics.metric import Declared
 
 DECLARED: Final[Declared] = (
     throughput.METRICS
-    | data.METRICS
     | hit_rate.METRICS
     | moves.METRICS
     | latency.METRICS
-    | bandwidth.METRICS
     | waits.METRICS
     | time_spent.METRICS
     | wear.METRICS
     | machine.METRICS
-    | ranks.METRICS
 )
 """All functions with their metrics, in the order of the glossary; a new module is one more line."""
 METRICS: Final[dict[str, Callable[[Log], pl.LazyFrame]]] = {function.__name__: function for function in DECLARED}

@@ -24,6 +24,7 @@ def heading(name: str) -> str:
 
 _WORK: Final = (
     "requests",
+    "  unfinished_requests",
     "tokens_generated",
     "decode_read_bytes",
     *(f"  {tier}_decode_read_bytes" for tier in TIERS),
@@ -50,7 +51,6 @@ _HITS: Final = (
     "hit_rate",
     "  hit_rate_tokens",
     *(f"  {tier}_hit_rate" for tier in TIERS),
-    "hit_rate_reuse",
     *(f"  {source}_hit_rate" for source in ENUMS["source"] if source != "user"),
     "hit_rate_refs",
     "hit_rate_requests",
@@ -101,13 +101,9 @@ SUMMARY: Final[dict[str, tuple[str, ...]]] = {
 
 # The comparison of systems.
 
-QUOTED: Final = ("decode_read_gib_s", "wall_clock_tok_s", "storage_tok_s")
-"""The metrics that systems may be ranked by; which of them to quote first depends on the CPU tier."""
 COMPARED: Final = (
     "wall_clock_tok_s",
-    "storage_tok_s",
     "decode_read_gib_s",
-    "elapsed_s",
     "nvme_read_gib_s",
     "nvme_write_gib_s",
     "nvme_read_p95_ms",
@@ -149,7 +145,6 @@ REPORT: Final = (
     "hit_rate_prompt_tokens",
     "hit_rate_sessions_p50",
     "hit_rate",
-    "hit_rate_reuse",
     *(f"{tier}_left_share" for tier in TIERS),
     "read_amplification",
     "drive_writes_per_day",

@@ -14,7 +14,6 @@ _ROWS = pl.col("rows")
 _TOKENS = pl.col("tokens")
 _from_tier = pl.col("from_tier")
 _source = pl.col("source")
-_OWN = _source == "user"
 
 
 def hit_rate(log: Log) -> pl.LazyFrame:
@@ -22,9 +21,8 @@ def hit_rate(log: Log) -> pl.LazyFrame:
 
     prompt_tokens: Σ tokens of prompt ops: reads and writes of phase prefill, except writes of
         documents that RAG ingests.
-    compulsory_misses: prompt ops that are writes: the first touch of an object, which no cache can
-        hit.
-    compulsory_tokens: Σ tokens of compulsory misses.
+    compulsory_tokens: Σ tokens of compulsory misses: prompt ops that are writes, the first touch of
+        an object, which no cache can hit.
     hit_rate_prompt: hits among prompt ops / prompt ops, including compulsory misses: by blocks,
         what Mooncake calls hit rate.
     hit_rate_prompt_tokens: Σ tokens of hits among prompt ops / prompt_tokens: what vLLM calls hit
@@ -33,40 +31,38 @@ def hit_rate(log: Log) -> pl.LazyFrame:
         what WEKA calls hit rate.
     hit_rate_sessions_p5, hit_rate_sessions_p50: P5 and P50 of hit_rate_prompt_tokens over the same
         sessions.
-    hit_rate: hits / reads, by ops, without compulsory misses.
+    hit_rate: hits / reads, by ops, without compulsory misses. Here and below only reads of phase
+        prefill count: a request's decode reads of its own object are no reuse.
     hit_rate_tokens: Σ tokens of hits / Σ tokens of reads.
-    hit_rate_reuse: hits / reads, except ops of source user, a request's decode reads of its own
-        object.
-    hit_rate_reuse_tokens: Σ tokens of hits / Σ tokens of reads, with the same exception.
-    hit_rate_refs: hits / (reads + writes) of all phases, including decode reads.
-    hit_rate_refs_tokens: Σ tokens of hits / Σ tokens of reads and writes of all phases.
+    hit_rate_refs: hits / (reads + writes) of all phases, decode reads included, as kv-cache.py
+        counts.
     hit_rate_requests: mean of hits / reads over requests that read.
     {source}_hit_rate: hits / reads of the source.
     {tier}_hit_rate: hits that the tier served / reads from any tier.
-    {tier}_hit_rate_reuse: the same, except ops of source user.
     """
     hit = OK & SERVED
-    per_request = log.requests.filter(pl.col("reads") > 0).select(
-        hit_rate_requests=(pl.col("hits") / pl.col("reads")).mean(),
+    reads = READS & (pl.col("phase") == "prefill")
+    found = hit & reads
+    per_request = (
+        log.every_request.lazy()
+        .filter(pl.col("reads") > 0)
+        .select(
+            hit_rate_requests=(pl.col("hits") / pl.col("reads")).mean(),
+        )
     )
     per_op = log.cells.select(
         prompt_tokens=_TOKENS.filter(PROMPT).sum(),
-        compulsory_misses=_ROWS.filter(PROMPT & FIRST_TOUCH).sum(),
         compulsory_tokens=_TOKENS.filter(PROMPT & FIRST_TOUCH).sum(),
         hit_rate_prompt=_divide(hit & PROMPT, PROMPT),
         hit_rate_prompt_tokens=_divide(hit & PROMPT, PROMPT, _TOKENS),
-        hit_rate=_divide(hit, READS),
-        hit_rate_tokens=_divide(hit, READS, _TOKENS),
-        hit_rate_reuse=_divide(hit & ~_OWN, READS & ~_OWN),
-        hit_rate_reuse_tokens=_divide(hit & ~_OWN, READS & ~_OWN, _TOKENS),
+        hit_rate=_divide(found, reads),
+        hit_rate_tokens=_divide(found, reads, _TOKENS),
         hit_rate_refs=_divide(hit, READS | FIRST_TOUCH),
-        hit_rate_refs_tokens=_divide(hit, READS | FIRST_TOUCH, _TOKENS),
         **{
-            f"{source}_hit_rate": _divide(hit & (_source == source), READS & (_source == source))
+            f"{source}_hit_rate": _divide(found & (_source == source), reads & (_source == source))
             for source in ENUMS["source"]
         },
-        **{f"{tier}_hit_rate": _divide(hit & (_from_tier == tier), READS) for tier in TIERS},
-        **{f"{tier}_hit_rate_reuse": _divide(hit & ~_OWN & (_from_tier == tier), READS & ~_OWN) for tier in TIERS},
+        **{f"{tier}_hit_rate": _divide(found & (_from_tier == tier), reads) for tier in TIERS},
     )
     return pl.concat([per_op, per_request, _rate_sessions(log)], how="horizontal")
 
@@ -74,8 +70,12 @@ def hit_rate(log: Log) -> pl.LazyFrame:
 def _rate_sessions(log: Log) -> pl.LazyFrame:
     """Compute the distribution of hit rates over sessions."""
     rank = pl.col("request") // MAX_REQUESTS
-    sessions = log.requests.group_by(rank.alias("rank"), "session_id").agg(
-        pl.col("prompt_tokens", "prompt_hit_tokens").sum(),
+    sessions = (
+        log.every_request.lazy()
+        .group_by(rank.alias("rank"), "session_id")
+        .agg(
+            pl.col("prompt_tokens", "prompt_hit_tokens").sum(),
+        )
     )
     rate = pl.col("prompt_hit_tokens") / pl.col("prompt_tokens")
     return (
@@ -104,7 +104,6 @@ def _declare(name: str, label: str) -> Metric:
 METRICS: Final[Declared] = {
     hit_rate: (
         Metric("prompt_tokens", "tokens", "work", "prompt tokens"),
-        Metric("compulsory_misses", "ops", "work", "prompt ops that touch an object first"),
         Metric("compulsory_tokens", "tokens", "work", "tokens touched first (compulsory misses)"),
         _declare("hit_rate_prompt", "prompt blocks from the cache, first touches included"),
         _declare("hit_rate_prompt_tokens", "prompt tokens from the cache, first touches included"),
@@ -113,13 +112,9 @@ METRICS: Final[Declared] = {
         _declare("hit_rate_sessions_p50", "prompt tokens from the cache, P50 of sessions"),
         _declare("hit_rate", "re-reads that hit (hits / reads), first touches left out"),
         _declare("hit_rate_tokens", "tokens of re-reads that hit"),
-        _declare("hit_rate_reuse", "hits / reads of reuse (own decode reads left out)"),
-        _declare("hit_rate_reuse_tokens", "tokens of reuse that hit (own decode reads left out)"),
         _declare("hit_rate_refs", "hits / (reads + writes), decode included"),
-        _declare("hit_rate_refs_tokens", "tokens hit / (read + written), decode included"),
         _declare("hit_rate_requests", "hits / reads per request, mean"),
         _declare("{source}_hit_rate", "re-reads that hit, source {source}"),
         _declare("{tier}_hit_rate", "re-reads that hit in {tier}"),
-        _declare("{tier}_hit_rate_reuse", "reuse that hits in {tier}"),
     ),
 }

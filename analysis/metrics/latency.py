@@ -1,24 +1,18 @@
-"""Time to read and to write an object, per tier."""
+"""Time to read and to write an object, and GiB per second, per tier."""
 
 from itertools import product
 from typing import Final
 
 import polars as pl
 
-from analysis.log.columns import SIDES
+from analysis.log.columns import GIB, SIDES, SIZE, TOUCHES
 from analysis.log.log import Log
-from analysis.log.quantiles import STATS
+from analysis.log.quantiles import STATS, gaps_ns, sort
 from analysis.metrics.metric import Declared, Metric
+from replayer.schema import TIERS
 
-_CLOCKS: Final = {
-    "": ("total", "all"),
-    "_device": ("device", "all"),
-    "_host": ("host", "all"),
-    "_queue": ("queue", "all"),
-    "_foreground": ("total", "foreground"),
-    "_eviction": ("total", "eviction"),
-}
-"""The clock and the group of moves in the table of latencies, by the middle part of a name."""
+_CLOCKS: Final = {"": "total", "_device": "device"}
+"""The clock in the table of latencies, by the middle part of a name."""
 
 
 def latency(log: Log) -> pl.LazyFrame:
@@ -27,22 +21,12 @@ def latency(log: Log) -> pl.LazyFrame:
     {tier}_{direction}_{stat}_ms: total time, from opening the object to its last byte.
     {tier}_{direction}_device_{stat}_ms: the part of the total inside system calls that move data,
         or memory copies.
-    {tier}_{direction}_host_{stat}_ms: total − device; 0 if a GPU's clock shows more than the
-        host's.
-    {tier}_{direction}_queue_{stat}_ms: start − ready, before the total: no worker, buffer or permit
-        was free.
-    {tier}_{direction}_foreground_{stat}_ms: total time of moves that are neither demotes nor
-        copies.
-    {tier}_{direction}_eviction_{stat}_ms: total time of demotes.
     """
     rows: dict[tuple[str, ...], dict[str, float]] = {
-        (row["tier"], row["side"], row["clock"], row["group"]): row
-        for row in log.latency.filter(pl.col("split").is_in(["all", "cause"])).iter_rows(named=True)
+        (row["tier"], row["side"], row["clock"]): row for row in log.latency.filter(split="all").iter_rows(named=True)
     }
     values = {
-        f"{touched}{middle}_{stat}_ms": rows.get((*touched.split("_"), *clock), {}).get(
-            f"{stat}_ms",
-        )
+        f"{touched}{middle}_{stat}_ms": rows.get((*touched.split("_"), clock), {}).get(f"{stat}_ms")
         for touched, (middle, clock), stat in product(SIDES, _CLOCKS.items(), STATS)
     }
     return pl.LazyFrame(
@@ -51,7 +35,7 @@ def latency(log: Log) -> pl.LazyFrame:
     )
 
 
-def _declare(clock: str, label: str, *, short: str = "", counted: bool = True) -> Metric:
+def _declare_time(clock: str, label: str, *, short: str = "") -> Metric:
     """Describe the times of a tier's moves by one clock."""
     return Metric(
         f"{{tier}}_{{direction}}_{clock}{{stat}}_ms",
@@ -60,17 +44,81 @@ def _declare(clock: str, label: str, *, short: str = "", counted: bool = True) -
         f"{{tier}} {{direction}}s, {{stat}} {label}",
         "lower",
         short=short,
-        counted_by="{tier}_{direction}s" if counted else None,
+        counted_by="{tier}_{direction}s",
+    )
+
+
+def bandwidth(log: Log) -> pl.LazyFrame:
+    """Bytes divided by one of several times; each answers another question.
+
+    {tier}_{direction}_gib_s: Σ bytes / elapsed_s: what the run got.
+    {tier}_{direction}_busy_gib_s: Σ bytes / the union of start … end of such moves: the bandwidth
+        while there was something to move.
+    {tier}_{direction}_efficiency: busy_gib_s / the bandwidth stated for the tier (`tier_gib_s`; for
+        nvme also `device_gib_s`); null if none is stated.
+    """
+    rates = log.rated.select(
+        **{f"{touched}_gib_s": SIZE.filter(rows).sum() / GIB / log.elapsed_s for touched, rows in SIDES.items()}
+    )
+    frames = [rates, *(_busy(log, direction) for direction in TOUCHES)]
+    return pl.concat(frames, how="horizontal").with_columns(_efficiencies(log))
+
+
+def _efficiencies(log: Log) -> list[pl.Expr]:
+    """Divide each busy bandwidth by the one that was stated for its tier."""
+    return [
+        (pl.col(f"{tier}_{direction}_busy_gib_s") / pl.lit(gib_s, pl.Float64)).alias(
+            f"{tier}_{direction}_efficiency",
+        )
+        for tier in TIERS
+        for direction, gib_s in zip(
+            TOUCHES,
+            log.targets.tier_gib_s.get(tier, (None, None)),
+            strict=True,
+        )
+    ]
+
+
+def _busy(log: Log, direction: str) -> pl.LazyFrame:
+    """Compute the bandwidth of each tier over the union of its moves' intervals."""
+    tier, touching = TOUCHES[direction]
+    rows = [stretch.filter(touching) for stretch in log.stretches]
+    sizes = dict(log.cells.filter(touching).group_by(tier).agg(SIZE.sum()).collect().iter_rows())
+    classes = {"tier": (pl.col(tier).to_physical(), len(TIERS))}
+    stamps = {"start": pl.col("start_ns"), "end": pl.col("end_ns")}
+    (_, starts), (_, ends) = sort(rows, classes, stamps, at_once=2)
+    values: dict[str, float | None] = dict.fromkeys(TIERS)
+    for code, first, last in zip(starts.digits["tier"][0], starts.begins, starts.ends, strict=True):
+        start, end = starts.packed[first:last], ends.packed[first:last]
+        busy_ns = int(end[-1] - start[0]) - gaps_ns(start, end)
+        if busy_ns:
+            values[TIERS[code]] = sizes[TIERS[code]] / GIB / (busy_ns / 1e9)
+    return pl.LazyFrame(
+        {f"{name}_{direction}_busy_gib_s": [value] for name, value in values.items()},
+        schema={f"{name}_{direction}_busy_gib_s": pl.Float64 for name in TIERS},
+    )
+
+
+def _declare_rate(ending: str, label: str, *, unit: str = "GiB/s") -> Metric:
+    """Describe a bandwidth of each tier in each direction."""
+    return Metric(
+        f"{{tier}}_{{direction}}_{ending}",
+        unit,
+        "speed",
+        f"{{tier}} {{direction}}s{label}",
+        "higher",
+        short="{direction} GiB/s" if ending == "gib_s" else "",
     )
 
 
 METRICS: Final[Declared] = {
     latency: (
-        _declare("", "per object"),
-        _declare("device_", "in the device per object", short="{direction} {stat} ms"),
-        _declare("host_", "in the host per object"),
-        _declare("queue_", "in the queue per object"),
-        _declare("foreground_", "per object, evictions and copies left out", counted=False),
-        _declare("eviction_", "per evicted object", counted=False),
+        _declare_time("", "per object"),
+        _declare_time("device_", "in the device per object", short="{direction} {stat} ms"),
+    ),
+    bandwidth: (
+        _declare_rate("gib_s", ""),
+        _declare_rate("busy_gib_s", " while busy"),
+        _declare_rate("efficiency", ", share of the stated bandwidth", unit="share"),
     ),
 }

@@ -43,10 +43,8 @@ def machine(log: Log) -> pl.LazyFrame:
     paused_s: Σ (interval − 1 s) over intervals between samples above 2 s, without the time in which
         the sampling thread waited for a CPU or a quota stopped it: the process was stopped; of
         several ranks the longest.
-    process_read_bytes, process_written_bytes: bytes that devices read and wrote for the replayer's
-        processes (/proc/self/io), without the warm-up.
-    foreign_io_share: bytes that the device moved beyond those of the replayer / all bytes that it
-        moved.
+    foreign_io_share: bytes that the device moved beyond those of the replayer's processes
+        (/proc/self/io) / all bytes that it moved.
     """
     io_time = log.rated.select(io_ns=(pl.col("read_ns") + pl.col("write_ns")).sum())
     taken = pl.col("foreign_cpu") + pl.col("steal_cpu").fill_null(0)
@@ -112,7 +110,7 @@ def _waits(log: Log) -> pl.LazyFrame:
 
 
 def _bytes(log: Log) -> pl.LazyFrame:
-    """Sum the bytes that devices moved, each device once, and those of the replayer's processes."""
+    """Compare the bytes that devices moved, each device once, with those of the replayer."""
     names = ("read_bytes", "written_bytes")
     weight = share_after_warm_up(log)
     once = ~pl.col("shared")
@@ -126,10 +124,7 @@ def _bytes(log: Log) -> pl.LazyFrame:
         ((pl.col(name) - pl.col(f"process_{name}")).clip(0) for name in names),
         pl.lit(0.0),
     )
-    return totals.select(
-        *(pl.col(f"process_{name}").round().cast(pl.Int64) for name in names),
-        foreign_io_share=pl.when(moved > 0).then(foreign / moved),
-    )
+    return totals.select(foreign_io_share=pl.when(moved > 0).then(foreign / moved))
 
 
 METRICS: Final[Declared] = {
@@ -142,8 +137,6 @@ METRICS: Final[Declared] = {
         Metric("throttled_s", "s", "machine", "stopped by a CPU quota"),
         Metric("longest_gap_s", "s", "machine", "longest interval between two samples"),
         Metric("paused_s", "s", "machine", "process stopped"),
-        Metric("process_read_bytes", "bytes", "machine", "device reads for the replayer"),
-        Metric("process_written_bytes", "bytes", "machine", "device writes for the replayer"),
         Metric("foreign_io_share", "share", "machine", "device I/O for other processes"),
     ),
 }

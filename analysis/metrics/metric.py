@@ -75,9 +75,6 @@ class Metric:
         percentile: a key of QUANTILES if the metric is a percentile; a family takes it from {stat}.
         least_samples: the samples that a trustworthy value needs; a percentile brings its own.
         tier: the tier that the metric belongs to; a family takes it from {tier}.
-        over_elapsed: whether it is an amount of work divided by elapsed_s, or elapsed_s itself.
-        needs_equal_tiers: whether it depends on how much was asked of a tier, so that it can be
-            compared only between runs with equal tiers.
         family: the name as it was declared, with its places.
         group: the function that computes it, by its name.
         definition: one sentence with the formula, from the docstring of that function.
@@ -93,8 +90,6 @@ class Metric:
     percentile: str | None = None
     least_samples: int = 1
     tier: str | None = None
-    over_elapsed: bool = False
-    needs_equal_tiers: bool = False
     family: str = ""
     group: str = ""
     definition: str = ""

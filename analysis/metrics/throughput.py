@@ -1,10 +1,10 @@
-"""Tokens per second: by the wall clock, by the time in storage, without ramp and drain."""
+"""Tokens per second, and what decoding reads, prefill writes and nvme moves."""
 
 from typing import Final
 
 import polars as pl
 
-from analysis.log.columns import GIB, OK, SERVED, SIDES, SIZE, TOUCHES
+from analysis.log.columns import GIB, OK, SERVED, SIDES, SIZE, STORED, TOUCHES
 from analysis.log.log import Log
 from analysis.metrics.metric import Declared, Metric
 from replayer.schema import TIERS
@@ -22,13 +22,11 @@ def throughput(log: Log) -> pl.LazyFrame:
         includes evictions, and excludes waiting and the making and checking of bytes.
     wall_clock_tok_s: tokens_generated / elapsed_s.
     requests_per_s: requests whose first start is inside elapsed_s / elapsed_s.
-    storage_tok_s, cache_io_tokens_per_sec: tokens_generated / storage_io_s: throughput per unit of
-        concurrency, to be read together with mean_inflight. The second name is that of kv-cache.py,
-        which calls it storage throughput.
+    storage_tok_s: tokens_generated / storage_io_s: throughput per unit of concurrency, to be read
+        together with mean_inflight. kv-cache.py calls it storage throughput.
     mean_inflight: storage_io_s / elapsed_s.
     drained_bytes: Σ bytes read from and written to tiers × the share of start … end after the cut;
         0 in a run that was not cut.
-    drained_tokens: Σ new_tokens × the same share.
     """
     io_s = pl.col("io_ns").sum() / 1e9
     totals = log.cells.select(tokens_generated=_TOKENS)
@@ -37,7 +35,6 @@ def throughput(log: Log) -> pl.LazyFrame:
         storage_io_s=io_s,
         wall_clock_tok_s=_TOKENS / log.elapsed_s,
         storage_tok_s=_TOKENS / io_s,
-        cache_io_tokens_per_sec=_TOKENS / io_s,
         mean_inflight=io_s / log.elapsed_s,
     )
     return pl.concat([totals, rates, _begin_rate(log), _sum_drain(log)], how="horizontal")
@@ -47,17 +44,17 @@ def _begin_rate(log: Log) -> pl.LazyFrame:
     """Compute the rate at which requests began."""
     begin, end = log.window or (0, 0)
     count = pl.col("start_ns").is_between(begin, end).sum()
-    return log.requests.select(requests_per_s=count / log.elapsed_s)
+    return log.every_request.lazy().select(requests_per_s=count / log.elapsed_s)
 
 
 def _sum_drain(log: Log) -> pl.LazyFrame:
-    """Sum the bytes and tokens after the cut."""
+    """Sum the bytes after the cut."""
     if log.cut_ns is None or log.span is None or log.span[1] <= log.cut_ns:
-        return pl.LazyFrame({"drained_bytes": 0.0, "drained_tokens": 0.0})
+        return pl.LazyFrame({"drained_bytes": 0.0})
     moved = pl.sum_horizontal(
         SIZE.filter(SIDES[f"{tier}_{direction}"]).sum() for tier in TIERS for direction in TOUCHES
     )
-    return log.within(log.cut_ns, log.span[1]).select(drained_bytes=moved, drained_tokens=_TOKENS)
+    return log.within(log.cut_ns, log.span[1]).select(drained_bytes=moved)
 
 
 def steady(log: Log) -> pl.LazyFrame:
@@ -89,35 +86,41 @@ def steady(log: Log) -> pl.LazyFrame:
     )
 
 
+def data(log: Log) -> pl.LazyFrame:
+    """Bytes and tokens that decoding reads, prefill writes, and nvme moves.
+
+    decode_read_bytes: Σ bytes of hits in phase decode.
+    decode_read_gib_s: decode_read_bytes / elapsed_s.
+    {tier}_decode_read_bytes: the part of decode_read_bytes that the tier served.
+    prefill_write_bytes: Σ bytes of stores, including those of recomputed KV and of promoted
+        objects.
+    {tier}_prefill_write_bytes: the part of prefill_write_bytes that went to the tier.
+    nvme_tokens_processed: Σ tokens of moves from or to nvme, including demotions and copies.
+    nvme_tok_s: nvme_tokens_processed / elapsed_s.
+    """
+    decode, stored = OK & SERVED & (pl.col("phase") == "decode"), OK & STORED
+    processed = pl.col("tokens").filter(SIDES["nvme_read"] | SIDES["nvme_write"]).sum()
+    totals = log.cells.select(
+        decode_read_bytes=SIZE.filter(decode).sum(),
+        **{f"{tier}_decode_read_bytes": SIZE.filter(decode & (pl.col("from_tier") == tier)).sum() for tier in TIERS},
+        prefill_write_bytes=SIZE.filter(stored).sum(),
+        **{f"{tier}_prefill_write_bytes": SIZE.filter(stored & (pl.col("to_tier") == tier)).sum() for tier in TIERS},
+        nvme_tokens_processed=processed,
+    )
+    rates = log.rated.select(
+        decode_read_gib_s=SIZE.filter(decode).sum() / GIB / log.elapsed_s,
+        nvme_tok_s=processed / log.elapsed_s,
+    )
+    return pl.concat([totals, rates], how="horizontal")
+
+
 METRICS: Final[Declared] = {
     throughput: (
         Metric("tokens_generated", "tokens", "work", "tokens generated"),
-        Metric(
-            "elapsed_s",
-            "s",
-            "speed",
-            "elapsed, until the cut in a cut run",
-            "lower",
-            over_elapsed=True,
-        ),
+        Metric("elapsed_s", "s", "speed", "elapsed, until the cut in a cut run", "lower"),
         Metric("storage_io_s", "s", "speed", "time in storage I/O, summed over moves", "lower"),
-        Metric(
-            "wall_clock_tok_s",
-            "tok/s",
-            "speed",
-            "throughput by the wall clock",
-            "higher",
-            short="tok/s",
-            over_elapsed=True,
-        ),
-        Metric(
-            "requests_per_s",
-            "requests/s",
-            "speed",
-            "requests begun",
-            "higher",
-            over_elapsed=True,
-        ),
+        Metric("wall_clock_tok_s", "tok/s", "speed", "throughput by the wall clock", "higher", short="tok/s"),
+        Metric("requests_per_s", "requests/s", "speed", "requests begun", "higher"),
         Metric(
             "storage_tok_s",
             "tok/s",
@@ -126,27 +129,13 @@ METRICS: Final[Declared] = {
             "higher",
             short="storage tok/s",
         ),
-        Metric(
-            "cache_io_tokens_per_sec",
-            "tok/s",
-            "speed",
-            "storage throughput, by kv-cache.py's name",
-            "higher",
-        ),
         Metric("mean_inflight", "ratio", "speed", "moves in flight, mean"),
         Metric("drained_bytes", "bytes", "speed", "moved in the drain"),
-        Metric("drained_tokens", "tokens", "speed", "tokens generated in the drain"),
     ),
     steady: (
         Metric("steady_s", "s", "speed", "time without ramp and drain", "lower"),
         Metric("steady_tok_s", "tok/s", "speed", "throughput without ramp and drain", "higher"),
-        Metric(
-            "steady_decode_read_gib_s",
-            "GiB/s",
-            "speed",
-            "decode reads without ramp and drain",
-            "higher",
-        ),
+        Metric("steady_decode_read_gib_s", "GiB/s", "speed", "decode reads without ramp and drain", "higher"),
         Metric(
             "steady_nvme_{direction}_gib_s",
             "GiB/s",
@@ -154,7 +143,15 @@ METRICS: Final[Declared] = {
             "nvme {direction}s without ramp and drain",
             "higher",
             tier="nvme",
-            needs_equal_tiers=True,
         ),
+    ),
+    data: (
+        Metric("decode_read_bytes", "bytes", "work", "decode reads"),
+        Metric("decode_read_gib_s", "GiB/s", "speed", "decode reads", "higher", short="decode GiB/s"),
+        Metric("{tier}_decode_read_bytes", "bytes", "work", "decode reads from {tier}"),
+        Metric("prefill_write_bytes", "bytes", "work", "prefill writes"),
+        Metric("{tier}_prefill_write_bytes", "bytes", "work", "prefill writes to {tier}"),
+        Metric("nvme_tokens_processed", "tokens", "work", "tokens moved from or to nvme", tier="nvme"),
+        Metric("nvme_tok_s", "tok/s", "speed", "tokens moved from or to nvme", "higher", tier="nvme"),
     ),
 }

@@ -1,5 +1,6 @@
 """Seconds of a run by what took them, its bottleneck, and the prefill speed that reading beats."""
 
+from collections.abc import Sequence
 from typing import Final
 
 import polars as pl
@@ -7,12 +8,17 @@ import polars as pl
 from analysis.log.columns import CAUSES, OK, SERVED, SIDES, TOUCHES, waited
 from analysis.log.log import Log
 from analysis.log.quantiles import ascending, gaps_ns
+from analysis.log.saturation import measure_busy_share, measure_flatness
 from analysis.metrics.metric import Declared, Metric
 from analysis.metrics.wear import device as device_counters
 from replayer.schema import TIERS
 
 _BUSY_CPU: Final = 0.9
 _BUSY_WORKERS: Final = 0.8
+_BUSY_DEVICE: Final = 0.95
+_FLAT: Final = 0.8
+_DIRECTIONS: Final = (("read", "write"), ("read",), ("write",))
+_NVME: Final = SIDES["nvme_read"] | SIDES["nvme_write"]
 
 
 def time_spent(log: Log) -> pl.LazyFrame:
@@ -30,15 +36,23 @@ def time_spent(log: Log) -> pl.LazyFrame:
     host_s: Σ (read_ns + write_ns) − device_s: opening, closing and the interpreter.
     verify_s: Σ time of making and checking bytes, which no other time includes.
     nvme_device_{direction}_s: the part of device_s of the nvme tier, without failed moves.
-    bottleneck: what held the run back; the first rule that applies. `source`: idle_s is more than
-        half of last end − first start. `cpu`: cpu_share is 0.9 or more; or system_cpu_share is, and
-        the rules below give `queue` or `host`. The largest of `device`, `host` and `verify`: Σ (end
-        − start) + verify_s is at least 0.8 × workers × elapsed_s, or at least the sum of all waits.
-        Else the longest wait: `data`, `eviction`, `room`, `order`, `window`, `queue`, or `plan` for
-        waits of an unknown cause (logs of version 1). In a cut run sums count each move by its
-        share inside elapsed_s.
+    nvme_busy_share: share of the window in which at least one move that touches nvme is between its
+        start and its end; the window is elapsed_s. Null if no move of the log touches nvme.
+    bottleneck: what held the run back; the first rule that applies. `cpu`: cpu_share is at least
+        0.9. `device`: the nvme tier was at its ceiling: its reads, its writes or both together were
+        busy for 0.95 of the window and flat, and at least half of their time was in the device.
+        Flat: of 10,000 equal parts of the window, the third with the fewest such moves in flight
+        has at least 0.8 of the bytes of the third with the most. `cpu`: system_cpu_share is at
+        least 0.9. The largest of `device`, `host` and `verify`: Σ (end − start) + verify_s is at
+        least 0.8 × workers × elapsed_s. `source`: idle_s is more than a fifth of last end − first
+        start. The largest of `device`, `host` and `verify`: the same sum is at least that of all
+        waits. Else the longest wait: `data`, `eviction`, `room`, `order`, `window`, `queue`, or
+        `plan` for waits of an unknown cause. In a cut run sums count each move by its share inside
+        elapsed_s.
     """
-    return pl.concat([_sum_times(log), _find_bottleneck(log)], how="horizontal")
+    busy = measure_busy_share(log, _NVME)
+    share = pl.LazyFrame({"nvme_busy_share": [busy]}, schema={"nvme_busy_share": pl.Float64})
+    return pl.concat([_sum_times(log), share, _find_bottleneck(log, busy)], how="horizontal")
 
 
 def _device_ns() -> pl.Expr:
@@ -71,26 +85,46 @@ def _sum_times(log: Log) -> pl.LazyFrame:
     )
 
 
-def _find_bottleneck(log: Log) -> pl.LazyFrame:
-    """Return the idle time and the bottleneck."""
+def _find_bottleneck(log: Log, busy: float | None) -> pl.LazyFrame:
+    """Return the idle time and the bottleneck; `busy` is the nvme tier's busy share."""
     first_ns, last_ns = log.span or (0, 0)
     idle_ns = _idle_ns(log)
+    is_busy = busy is not None and busy >= _BUSY_DEVICE
+    is_at_ceiling = is_busy and any(_is_at_ceiling(log, sides) for sides in _DIRECTIONS)
     counters = device_counters(log).select("cpu_share", "system_cpu_share")
-    lacks_cpu = (pl.col("system_cpu_share") >= _BUSY_CPU) & pl.col("largest").is_in(
-        ["queue", "host"],
-    )
     return pl.concat([counters, _find_largest(log)], how="horizontal").select(
         idle_s=pl.lit(idle_ns / 1e9),
-        bottleneck=pl.when(idle_ns * 2 > last_ns - first_ns)
-        .then(pl.lit("source"))
-        .when((pl.col("cpu_share") >= _BUSY_CPU) | lacks_cpu)
+        bottleneck=pl.when(pl.col("cpu_share") >= _BUSY_CPU)
         .then(pl.lit("cpu"))
-        .otherwise("largest"),
+        .when(is_at_ceiling)
+        .then(pl.lit("device"))
+        .when(pl.col("system_cpu_share") >= _BUSY_CPU)
+        .then(pl.lit("cpu"))
+        .when("are_workers_busy")
+        .then("work")
+        .when(idle_ns * 5 > last_ns - first_ns)
+        .then(pl.lit("source"))
+        .when("is_work_longer")
+        .then("work")
+        .otherwise("wait"),
     )
+
+
+def _is_at_ceiling(log: Log, sides: Sequence[str]) -> bool:
+    """Return whether nvme was busy throughout, and moved as much with few moves as with many."""
+    touching = pl.any_horizontal(SIDES[f"nvme_{side}"] for side in sides)
+    if (measure_busy_share(log, touching) or 0) < _BUSY_DEVICE:
+        return False
+    spent = [
+        sum(pl.col(f"{clock}{side}_ns").filter(SIDES[f"nvme_{side}"]).sum() for side in sides)
+        for clock in ("", "device_")
+    ]
+    all_ns, device_ns = log.cells.select(all=spent[0], device=spent[1]).collect().row(0)
+    return bool(2 * device_ns >= all_ns) and measure_flatness(log, touching) >= _FLAT
 
 
 def _find_largest(log: Log) -> pl.LazyFrame:
-    """Name the largest part of the work if workers were busy, else the longest wait."""
+    """Name the largest part of the work and the longest wait, and say whether workers were busy."""
     verify_ns = pl.col("verify_ns").sum()
     work = {"device": _device_ns(), "host": _host_ns(), "verify": verify_ns}
     waits = _waits_ns()
@@ -99,11 +133,11 @@ def _find_largest(log: Log) -> pl.LazyFrame:
         "plan": pl.col("plan_wait_ns").sum() - pl.sum_horizontal(waits.values()),
     }
     busy_ns = (pl.col("io_ns") + pl.col("verify_ns")).sum()
-    are_busy = (busy_ns >= _BUSY_WORKERS * log.workers * log.elapsed_s * 1e9) | (
-        busy_ns >= pl.sum_horizontal(waits.values())
-    )
     return log.rated.select(
-        largest=pl.when(are_busy).then(_largest(work)).otherwise(_largest(waits)),
+        are_workers_busy=busy_ns >= _BUSY_WORKERS * log.workers * log.elapsed_s * 1e9,
+        is_work_longer=busy_ns >= pl.sum_horizontal(waits.values()),
+        work=_largest(work),
+        wait=_largest(waits),
     )
 
 
@@ -157,6 +191,7 @@ METRICS: Final[Declared] = {
             "lower",
             tier="nvme",
         ),
+        Metric("nvme_busy_share", "share", "speed", "time in which nvme was busy", tier="nvme"),
         Metric("bottleneck", "", "speed", "bottleneck"),
     ),
     break_even: (

@@ -7,25 +7,27 @@ from typing import Final
 import polars as pl
 
 from analysis.log.columns import CAUSES, GIB
+from analysis.log.counted import REQUEST_TIMES
 from analysis.log.log import Log
 from analysis.log.quantiles import STATS
-from analysis.log.requests import REQUEST_TIMES
 from analysis.metrics.metric import Declared, Metric, samples_needed
 from tracegen.schema import ENUMS
 
-_KEPT_SHARE = 0.95
-
 
 def waits(log: Log) -> pl.LazyFrame:
-    """Times per request without its evictions and copies, over all requests; null under pace asap except two.
+    """Times per request without its evictions and copies; null under pace asap except two.
 
-    requests: requests in the log, under any pace.
+    requests: requests that were due inside elapsed_s, those that never began included; under pace
+        asap, requests whose first op is past the warm-up.
+    unfinished_requests: of them, those that were not done when the run ended; null under pace asap,
+        and if the run does not say.
     io_{stat}_ms: time in which at least one of the request's moves was between start and end; moves
         that ran at once count once.
     queue_{stat}_ms: time in which none ran and at least one was between ready and start: no worker,
         buffer or permit was free.
     plan_wait_{stat}_ms: time in which none ran or was in the queue, and at least one was between
         due and ready; io + queue + plan_wait ≤ e2e.
+    plan_wait_share: Σ over requests of plan_wait / Σ over requests of e2e, also of unfinished ones.
     {wait}_wait_mean_ms: mean over requests of round(plan_wait × Σ waits of its moves for that cause
         / Σ (ready − due) of its moves).
     {wait}_wait_share: Σ over requests of the same term / Σ over requests of e2e.
@@ -39,19 +41,38 @@ def waits(log: Log) -> pl.LazyFrame:
         generation_mean_ms: computing prefill and checking bytes; below 0 if ops of one step
         generate at once.
     """
-    every_class = log.waits.filter(pl.col("qos") == "all")
-    rows = {row["measure"]: row for row in every_class.iter_rows(named=True)}
-    values = {
-        f"{measure}_{stat}_ms": rows.get(measure, {}).get(f"{stat}_ms") for measure in REQUEST_TIMES for stat in STATS
-    }
-    count = rows.get("generation", {"count": 0})["count"]
-    requests = pl.LazyFrame({"requests": [count]}, schema={"requests": pl.Int64})
+    values = _statistics(log.waits[0])
     values["other_mean_ms"] = _other(values)
+    is_known = log.timed and log.request_bounds.unfinished is not None
+    unfinished = pl.col("unfinished").sum().cast(pl.Int64) if is_known else pl.lit(None, pl.Int64)
+    requests = log.requests.lazy().select(requests=pl.len().cast(pl.Int64), unfinished_requests=unfinished)
     times = pl.LazyFrame(
         {name: [value] for name, value in values.items()},
         schema=dict.fromkeys(values, pl.Float64),
     )
     return pl.concat([requests, times, _causes(log)], how="horizontal")
+
+
+def _statistics(table: pl.DataFrame) -> dict[str, float | None]:
+    """Return the statistics of all measures over all requests, by metric."""
+    rows = {row["measure"]: row for row in table.filter(pl.col("qos") == "all").iter_rows(named=True)}
+    return {
+        f"{measure}_{stat}_ms": rows.get(measure, {}).get(f"{stat}_ms") for measure in REQUEST_TIMES for stat in STATS
+    }
+
+
+def find_lower_bounds(log: Log) -> dict[str, float]:
+    """Return, by metric that unfinished requests leave unknown, the value that it exceeds."""
+    known, seen = (_statistics(table) | _first_bytes(table) for table in log.waits)
+    unknown = (name for name, value in known.items() if value is None)
+    return {name: least for name in unknown if (least := seen[name]) is not None}
+
+
+def _first_bytes(table: pl.DataFrame) -> dict[str, float | None]:
+    """Return the P95 of the time to first byte of each class, by metric."""
+    rows = table.filter(pl.col("measure") == "ttfb").iter_rows(named=True)
+    p95_ms = {row["qos"]: row["p95_ms"] for row in rows}
+    return {f"{name}_ttfb_p95_ms": p95_ms.get(name) for name in ENUMS["qos"]}
 
 
 def _other(times: dict[str, float | None]) -> float | None:
@@ -63,7 +84,7 @@ def _other(times: dict[str, float | None]) -> float | None:
 
 def _causes(log: Log) -> pl.LazyFrame:
     """Divide the plan waits of requests among their causes."""
-    names = [f"{cause}_wait_{ending}" for cause in CAUSES for ending in ("mean_ms", "share")]
+    names = [f"{cause}_wait_{ending}" for cause in CAUSES for ending in ("mean_ms", "share")] + ["plan_wait_share"]
     if not log.timed:
         return pl.LazyFrame(schema=dict.fromkeys(names, pl.Float64)).clear(1)
     e2e = REQUEST_TIMES["e2e"]
@@ -75,10 +96,14 @@ def _causes(log: Log) -> pl.LazyFrame:
         .cast(pl.Int64)  # whole nanoseconds: sums of floats depend on their order
         for cause in CAUSES
     }
-    return log.requests.select(
-        **{f"{cause}_wait_mean_ms": part.mean() / 1e6 for cause, part in parts.items()},
-        **{f"{cause}_wait_share": pl.when(e2e.sum() > 0).then(part.sum() / e2e.sum()) for cause, part in parts.items()},
+    waited = {**parts, "plan": pl.col("plan_wait_ns")}
+    means = log.complete_requests("plan_wait", "all").select(
+        **{f"{cause}_wait_mean_ms": part.mean() / 1e6 for cause, part in parts.items()}
     )
+    shares = log.requests.lazy().select(
+        **{f"{name}_wait_share": pl.when(e2e.sum() > 0).then(part.sum() / e2e.sum()) for name, part in waited.items()}
+    )
+    return pl.concat([means, shares], how="horizontal")
 
 
 def qos(log: Log) -> pl.LazyFrame:
@@ -89,7 +114,6 @@ def qos(log: Log) -> pl.LazyFrame:
     {qos}_ttfb_p95_ms: P95 of the class' time to first byte.
     {qos}_compliance: share of the class' requests with ttfb ≤ target + ms per GiB × GiB moved
         before the first token.
-    {qos}_kept: 1 if compliance is 95% or more, else 0.
     """
     targets = log.targets
     codes = dict(enumerate(ENUMS["qos"]))
@@ -97,27 +121,20 @@ def qos(log: Log) -> pl.LazyFrame:
     allowed_ms = targets.qos_ms_per_gib * pl.col("prefill_bytes") / GIB
     ttfb = REQUEST_TIMES["ttfb"] if log.timed else pl.lit(None, pl.Int64)
     is_met = ttfb / 1e6 <= pl.col("target_ms") + allowed_ms
-    by_class = (
-        log.requests.with_columns(
-            target_ms=pl.col("qos").replace_strict(target_ms, default=None),
-        )
-        .group_by("qos")
-        .agg(requests=pl.len().cast(pl.Int64), compliance=is_met.mean())
-        .with_columns(kept=(pl.col("compliance") >= _KEPT_SHARE).cast(pl.Int64))
-    )
-    first_bytes = log.waits.filter(pl.col("measure") == "ttfb").iter_rows(named=True)
-    p95_ms = {row["qos"]: row["p95_ms"] for row in first_bytes}
+    targeted = pl.col("qos").replace_strict(target_ms, default=None)
+    met = log.complete_requests("ttfb", "qos").with_columns(target_ms=targeted).group_by("qos")
+    counts = log.requests.lazy().group_by("qos").agg(requests=pl.len().cast(pl.Int64))
+    by_class = counts.join(met.agg(compliance=is_met.mean()), on="qos", how="left")
     return by_class.select(
         *(
-            pl.col(column).filter(pl.col("qos") == code).first().alias(f"{name}_{column}")
+            pl.col("compliance").filter(pl.col("qos") == code).first().alias(f"{name}_compliance")
             for code, name in codes.items()
-            for column in ("compliance", "kept")
         ),
         *(
             pl.col("requests").filter(pl.col("qos") == code).sum().alias(f"{name}_requests")
             for code, name in codes.items()
         ),
-        *(pl.lit(p95_ms.get(name), pl.Float64).alias(f"{name}_ttfb_p95_ms") for name in codes.values()),
+        *(pl.lit(value, pl.Float64).alias(name) for name, value in _first_bytes(log.waits[0]).items()),
     )
 
 
@@ -136,9 +153,11 @@ def _declare(measure: str, label: str) -> Metric:
 METRICS: Final[Declared] = {
     waits: (
         Metric("requests", "requests", "work", "requests"),
+        Metric("unfinished_requests", "requests", "speed", "requests not done at the end"),
         _declare("io", "storage I/O"),
         _declare("queue", "queue"),
         _declare("plan_wait", "wait for the plan"),
+        Metric("plan_wait_share", "share", "speed", "wait for the plan, share of e2e", "lower"),
         Metric("{wait}_wait_mean_ms", "ms", "speed", "wait for {wait}, mean", "lower"),
         Metric("{wait}_wait_share", "share", "speed", "wait for {wait}, share of e2e", "lower"),
         _declare("lateness", "lateness"),
@@ -163,15 +182,6 @@ METRICS: Final[Declared] = {
             "share",
             "speed",
             "{qos} requests within their target",
-            "higher",
-            least_samples=samples_needed("p95"),
-            counted_by="{qos}_requests",
-        ),
-        Metric(
-            "{qos}_kept",
-            "",
-            "speed",
-            "{qos} target kept (1) or missed (0)",
             "higher",
             least_samples=samples_needed("p95"),
             counted_by="{qos}_requests",

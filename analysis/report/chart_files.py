@@ -9,6 +9,7 @@ from typing import Final
 import vl_convert
 from altair.utils.schemapi import debug_mode
 
+from analysis.comparison.sentences import describe_comparison
 from analysis.progress import Progress, ignore_progress
 from analysis.report.chart_kinds import Plot
 from analysis.report.data import Gathered
@@ -66,8 +67,8 @@ def check_folder(folder: Path, runs: Sequence[Path], *, force: bool) -> None:
 def draw_plots(data: Gathered) -> Iterator[NamedPlot]:
     """Yield the plots of a report of runs."""
     with debug_mode(False):  # Altair's validation takes longer than drawing
-        if data.sides and (forest := draw_forest(data.sides)):
-            yield NamedPlot("sides", data.sides.describe(), forest)
+        if data.comparison and (forest := draw_forest(data.comparison)):
+            yield NamedPlot("sides", describe_comparison(data.comparison), forest)
         for figure in (figure for figures in SECTIONS.values() for figure in figures if data.shown):
             _, own = limit_systems(figure, data)
             if (plot := figure.draw(own, WIDTH)) is not None:

@@ -5,16 +5,14 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from analysis.comparison.ratios import find_same_ratios
-from analysis.comparison.trials import compute_statistics
+from analysis.comparison.intervals import summarise_metric
 from analysis.metrics.headlines import CHARTED, heading
 from analysis.report.bar_charts import stack_panels
 from analysis.report.chart_kinds import ROWS, Axis, Plot, measure_labels
 from analysis.report.charts import LEAST_MS, add_notes, arrange_bars
-from analysis.report.data import Gathered, Subject
+from analysis.report.data import Gathered
 from analysis.report.svg import INK, get_colour
 from analysis.report.text import format_number
-from analysis.summary.run_summary import Interval
 
 
 def draw_qos(data: Gathered, width: int) -> Plot | None:
@@ -64,22 +62,17 @@ def draw_qos(data: Gathered, width: int) -> Plot | None:
 def compare_trials(data: Gathered) -> pl.DataFrame:
     """Return each trial's value by metric and system, with the mean of the valid trials.
 
-    The mean has its 95% interval. If the work is equal, metrics that are in proportion over all runs
-    share a panel; `in_proportion` names the others.
+    The mean has its 95% interval.
     """
     found = []
-    same = find_same_ratios([data.summaries], CHARTED)
-    others = {other for alike in same.values() for other in alike}
-    for metric in (name for name in CHARTED if name not in others):
+    for metric in CHARTED:
         for system in data.systems:
             trials = [run for run in data.trials(system) if run.summary.metrics.get(metric) is not None]
-            stats = compute_statistics(run.summary.metrics[metric] for run in trials if run.summary.is_valid)
-            low, high = _find_interval(trials, metric) or (stats.low, stats.high)
-            spread = {"trials": stats.n, "mean": stats.mean, "low": low, "high": high}
+            stats = summarise_metric(metric, [run.summary for run in data.trials(system) if run.summary.is_valid])
+            spread = {"trials": stats.n, "mean": stats.mean, "low": stats.low, "high": stats.high}
             found += [
                 {
                     "metric": metric,
-                    "in_proportion": ", ".join(same.get(metric, [])),
                     "panel": heading(metric),
                     "system": system,
                     "run": run.name,
@@ -91,9 +84,3 @@ def compare_trials(data: Gathered) -> pl.DataFrame:
                 for run in trials
             ]
     return pl.DataFrame(found, infer_schema_length=None)
-
-
-def _find_interval(trials: list[Subject], metric: str) -> Interval | None:
-    """Return the interval of a predicted run's metric; None for measured trials."""
-    predictions = [run.summary.prediction for run in trials if run.summary.prediction is not None]
-    return predictions[0].intervals.get(metric) if len(predictions) == 1 else None

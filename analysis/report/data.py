@@ -8,13 +8,14 @@ from typing import Final
 import polars as pl
 from msgspec.structs import asdict
 
+from analysis.comparison.compare import Comparison, compare_as_found
 from analysis.comparison.trials import Trial, find_fault
 from analysis.log.columns import GIB
 from analysis.log.log import Log, Targets
+from analysis.metrics.headlines import SIDES
 from analysis.progress import Progress, ignore_progress
 from analysis.report.labels import assign_labels, name_systems
 from analysis.report.sides.grouping import Member, group_sides
-from analysis.report.sides.sides import Sides, build_sides
 from analysis.runs.opening import open_run
 from analysis.runs.run import Run
 from analysis.summary.across_runs import add_shared_doubts
@@ -58,13 +59,13 @@ class Gathered:
     Attributes:
         runs: the runs, in the order given.
         targets: bounds that the user set.
-        sides: the systems against one of them; None for a single system.
+        comparison: the systems against one of them; None for a single system.
         title: the title that the user gave; empty to make one.
     """
 
     runs: list[Subject]
     targets: Targets
-    sides: Sides | None = None
+    comparison: Comparison | None = None
     title: str = ""
 
     @property
@@ -155,7 +156,7 @@ def gather(
             raise InputError("named twice", "name it once", subject=path)
     given = assign_labels(paths, labels)
     contents = [_read(path, targets, progress) for path in paths]
-    summaries = add_shared_doubts([summary for _, summary, *_ in contents])
+    summaries = add_shared_doubts([summary for _, summary, *_ in contents], given)
     each = zip(
         names or map(escape_controls, shorten_paths(paths)),
         _name_trials(names) if names else _name_configurations(paths, summaries, given),
@@ -172,22 +173,22 @@ def gather(
         for path, run, label, (opened, *_) in zip(paths, runs, given, contents, strict=True)
     ]
     base = members[0 if baseline is None else resolved.index(baseline.resolve())]
-    sides = _compare_members(members, base, is_given=baseline is not None)
-    return Gathered(runs, targets, sides, title)
+    comparison = _compare_members(members, base, is_given=baseline is not None)
+    return Gathered(runs, targets, comparison, title)
 
 
 def _make_trial(run: Run, summary: Summary) -> Trial | None:
     return None if find_fault(run, summary) else Trial(run, summary)
 
 
-def _compare_members(members: Sequence[Member], base: Member, *, is_given: bool) -> Sides | None:
+def _compare_members(members: Sequence[Member], base: Member, *, is_given: bool) -> Comparison | None:
     """Compare the sides that runs form with that of one of them; None for a single side."""
     grouped = group_sides(members)
     if len(grouped) < 2:
         return None
     baseline = next(name for name, own in grouped.items() if base in own)
     trials = {name: [run.trial for run in own if run.trial] for name, own in grouped.items()}
-    return build_sides(trials, baseline, is_given=is_given)
+    return compare_as_found(trials, baseline, SIDES, is_given=is_given)
 
 
 Configuration = tuple[str | None, str, int | None, MachineName, str | None]

@@ -1,42 +1,52 @@
 """Formats of a report, and its file."""
 
-import importlib.util
-import io
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import polars as pl
 from msgspec.structs import asdict
 
-from analysis.log import plan_order as orders
+from analysis.comparison.compare import Comparison
+from analysis.comparison.rows import convert_comparison, list_remarks, tabulate_comparison
+from analysis.log.plan_order import describe_order, describe_rules
 from analysis.metrics.headlines import REPORT
 from analysis.progress import Progress, ignore_progress
-from analysis.report import text as wording
 from analysis.report.between_runs.load import is_one_curve
 from analysis.report.data import Gathered
 from analysis.report.first_screen.form import Card, DoubtLine
 from analysis.report.first_screen.screen import make_first_screen
 from analysis.report.headline_table import tabulate_headlines
-from analysis.report.sides.ranking import rank_systems
-from analysis.report.sides.remarks import write_sides
-from analysis.report.sides.tables import convert_sides
-from analysis.sql.csv_cells import as_text
-from analysis.summary.distributions import TABLES
+from analysis.report.text import format_setting, unit
 from analysis.summary.percentiles import note
 from analysis.summary.run_summary import Summary
 from analysis.summary.text import describe_drive, format_verdicts
-from tracegen.errors import InputError, escape_controls, format_count, missing_package
+from tracegen.errors import InputError, escape_controls, format_count
 
-_SHEET_NAME: Final = 31  # most characters that Excel allows
+_FORMULA: Final = r"^[=+\-@\t\r]"
+_CONTROL: Final = r"[^\P{Cc}\n\t]"
+
+
+def as_text(column: pl.Expr, *, terminal: bool = False) -> pl.Expr:
+    """Put an apostrophe before cells that a spreadsheet would take for a formula.
+
+    Numbers that are written as text stay as they are.
+
+    Args:
+        column: strings.
+        terminal: replace control characters by question marks, as a terminal would obey them.
+    """
+    formula = column.str.contains(_FORMULA) & column.cast(pl.Float64, strict=False).is_null()
+    text = pl.when(formula).then(column.str.replace("^", "'")).otherwise(column)
+    return text.str.replace_all(_CONTROL, "?") if terminal else text
 
 
 def make_tidy_table(data: Gathered) -> pl.DataFrame:
     """Return a row for each run and metric that is a number: run, metric, value, unit."""
     rows = [
-        (run.name, name, None if value is None else float(value), wording.unit(name))
+        (run.name, name, None if value is None else float(value), unit(name))
         for run in data.runs
         for name, value in run.summary.to_json().items()
         if value is None or isinstance(value, int | float)
@@ -57,13 +67,6 @@ def as_csv(data: Gathered) -> bytes:
     return make_tidy_table(data).with_columns(as_text(pl.col("run"))).write_csv().encode()
 
 
-def as_parquet(data: Gathered) -> bytes:
-    """Return the tidy table as Parquet."""
-    sink = io.BytesIO()
-    make_tidy_table(data).write_parquet(sink)
-    return sink.getvalue()
-
-
 def as_json(data: Gathered) -> bytes:
     """Return the answer, the cards, and the summaries with their tables as JSON."""
     runs = [
@@ -78,43 +81,9 @@ def as_json(data: Gathered) -> bytes:
         "cards": [vars(card) for card in screen.cards],
         "runs": runs,
     }
-    if data.sides:
-        content["sides"] = convert_sides(data.sides)
-        if data.sides.is_given:
-            content["ranking"] = [vars(rank) for rank in rank_systems(data.sides)]
+    if data.comparison:
+        content["comparison"] = convert_comparison(data.comparison)
     return (json.dumps(content, indent=1) + "\n").encode()
-
-
-def as_xlsx(data: Gathered) -> bytes:
-    """Return a workbook with sheets of metrics, of doubts and of each table, all with all runs."""
-    import xlsxwriter  # noqa: PLC0415 (an optional package)
-
-    doubts = [
-        {"run": run.name} | {name: getattr(doubt, name) for name in ("invalidates", "kind", "text", "advice")}
-        for run in data.runs
-        for doubt in run.summary.doubts
-    ]
-    words = dict.fromkeys(("run", "kind", "text", "advice"), pl.String) | {"invalidates": pl.Boolean}
-    sheets = {"metrics": make_tidy_table(data), "doubts": pl.DataFrame(doubts, schema=words)}
-    for name in TABLES:
-        own = [run.tables[name].select(pl.lit(run.name).alias("run"), pl.all()) for run in data.runs if run.tables]
-        sheets |= {name: pl.concat(own)} if own else {}
-    sink = io.BytesIO()
-    # Names of runs must not become formulas or links.
-    options = {
-        "in_memory": True,
-        "strings_to_formulas": False,
-        "strings_to_urls": False,
-        "nan_inf_to_errors": True,
-    }
-    with xlsxwriter.Workbook(sink, options) as book:
-        for name, table in sheets.items():
-            formats: Mapping[Any, str] = {
-                pl.selectors.float(): "General",
-                pl.selectors.integer(): "#,##0",
-            }
-            table.write_excel(book, name[:_SHEET_NAME], column_formats=formats, freeze_panes=(1, 0), autofit=True)
-    return sink.getvalue()
 
 
 def as_markdown(data: Gathered) -> bytes:
@@ -123,13 +92,34 @@ def as_markdown(data: Gathered) -> bytes:
     lines = [f"## {escape_text(screen.title)}", "", *map(escape_text, screen.tested), ""]
     lines += [f"**{screen.state}** {escape_text(screen.answer)}", ""]
     lines += [_write_card(card) for card in screen.cards]
-    lines += ["", *write_sides(data.sides, escape_text)] if data.sides and not is_one_curve(data) else []
+    lines += ["", *write_comparison(data.comparison)] if data.comparison and not is_one_curve(data) else []
     lines += ["", *map(_write_doubt, screen.doubts)] if screen.doubts else []
+    lines += ["", "Each over its own window:"] if data.comparison else []
     lines += ["", *_write_headlines(data)]
     lines += ["", *told] if (told := note(REPORT, [one.metrics for one in data.summaries])) else []
     lines += ["", f"- {escape_text(format_verdicts(data.summaries)[-1])}"] if data.runs[1:] else [""]
     lines += [f"- {escape_text(f'{run.name}: {_describe_run(run.summary)}')}" for run in data.runs]
     return ("\n".join(lines) + "\n").encode()
+
+
+def write_comparison(comparison: Comparison) -> list[str]:
+    """Return ratios and remarks; the sentence is the answer of the report."""
+    lines: list[str] = []
+    if groups := tabulate_comparison(comparison):
+        name = comparison.compared[0].name if len(comparison.compared) == 1 else "system"
+        head = ["", comparison.baseline, name, "ratio", "95% interval", ""]
+        lines += [f"| {' | '.join(map(escape_text, head))} |", "|---|---:|---:|---:|---:|---|"]
+    for group in groups:
+        for row in group.rows:
+            label = ": ".join(filter(None, (group.title, row.head)))
+            cells = [label, row.old, row.new, row.times, row.interval, row.words]
+            lines.append(f"| {' | '.join(map(escape_text, cells))} |")
+    return [
+        *lines,
+        "",
+        *(f"- {escape_text(remark)}" for remark in (*list_remarks(comparison), *comparison.warnings)),
+        "",
+    ]
 
 
 def _write_card(card: Card) -> str:
@@ -161,15 +151,15 @@ def _describe_run(summary: Summary) -> str:
     provenance = summary.provenance
     conditions, names = provenance.conditions, provenance.machine
     usable = asdict(conditions.usable_bytes)
-    sizes = (f"{tier} {wording.format_setting('usable_bytes', size)}" for tier, size in usable.items() if size != 0)
+    sizes = (f"{tier} {format_setting('usable_bytes', size)}" for tier, size in usable.items() if size != 0)
     parts = [names.host, names.cpu, names.cores, describe_drive(provenance.storage) or None]
     machine = ", ".join(str(part) for part in parts if part is not None)
     if summary.prediction is not None:
-        machine = f"PREDICTED with {summary.prediction.describe()}"
+        machine = f"PREDICTED with {summary.describe_profile()}"
     trace, plan = str(provenance.trace_fingerprint)[:12], str(provenance.plan_fingerprint)[:12]
     return (
         f"{machine}; {conditions.model}; {', '.join(sizes)}; {format_count(conditions.workers, 'worker')}, pace"
-        f" {conditions.pace}, {orders.describe_order(conditions)}, arrangement {orders.describe_rules(conditions)};"
+        f" {conditions.pace}, {describe_order(conditions)}, arrangement {describe_rules(conditions)};"
         f" trace {trace}, plan {plan}"
     )
 
@@ -183,9 +173,7 @@ FORMATS: Final[dict[str, Callable[[Gathered], bytes]]] = {
     "html": as_html,
     "md": as_markdown,
     "csv": as_csv,
-    "parquet": as_parquet,
     "json": as_json,
-    "xlsx": as_xlsx,
 }
 TEXT: Final = ("md", "csv", "json")
 """Formats that may go to a terminal."""
@@ -201,16 +189,13 @@ def choose_format(form: str | None, output: Path | None, runs: Sequence[Path], *
         force: whether an existing file may be replaced.
 
     Raises:
-        InputError: no format is named, it needs a file or a missing package, or the file cannot be
-            written.
+        InputError: no format is named, it needs a file, or the file cannot be written.
     """
     chosen = form or (output.suffix.lower().removeprefix(".") if output else "")
     if chosen not in FORMATS:
         problem = "its suffix names no format" if output else "no file and no format is named"
         remedy = f"name a file like `output=report.html`, or pass `form={'|'.join(FORMATS)}`"
         raise InputError(problem, remedy, subject=output, setting="output" if output else None)
-    if chosen == "xlsx" and importlib.util.find_spec("xlsxwriter") is None:
-        raise missing_package("the format xlsx", "xlsxwriter", "xlsx", alternative="or write csv or parquet")
     if output is not None:
         _check_output(output, runs, force=force)
     elif chosen not in TEXT:

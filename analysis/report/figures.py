@@ -101,10 +101,10 @@ SECTIONS: Final[dict[str, tuple[Figure, ...]]] = {
             "load",
             "Latency against load",
             "Find the highest load at which the P95 is below its dashed target. Each point is the"
-            " mean of the valid trials at one load, the line through it its 95% interval. Where a"
-            " point is hollow, the system fell behind its schedule: requests queue, and latencies"
-            " there also depend on how long the run lasts. If the requests/s achieved stop growing"
-            " with the load, the system is saturated.",
+            " mean of the valid trials at one load, the line through it its 95% interval."
+            " Where a point is hollow, the system fell behind its schedule: requests queue, and"
+            " latencies there also depend on how long the run lasts. If the requests/s achieved stop"
+            " growing with the load, the system is saturated.",
             load_chart.draw_load,
             load_chart.tabulate_load,
         ),
@@ -124,9 +124,8 @@ SECTIONS: Final[dict[str, tuple[Figure, ...]]] = {
             "predicted",
             "Measured beside predicted",
             "How far predictions are from replays of the same work: measured values are the median"
-            " of the trials with their range (solid), predicted ones have the interval of the"
-            " prediction (dashed), all as distances from the measured median. The error is"
-            " predicted ÷ measured − 1; outside means that the measured median is not inside.",
+            " of the trials with their range, all as distances from the measured median. The error"
+            " is predicted ÷ measured − 1.",
             predicted_chart.draw_predicted,
             predicted_chart.tabulate_errors,
         ),

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from analysis.comparison.trials import compute_statistics
+from analysis.comparison.intervals import summarise_metric
 from analysis.metrics.catalogue import describe
 from analysis.metrics.headlines import REPORT
 from analysis.report.data import Gathered, Subject
 from analysis.report.first_screen.cards import pick_valid
-from analysis.report.numbers import format_alike
 from analysis.report.text import unit
+from analysis.summary.numbers import format_alike
 from analysis.summary.percentiles import bracketed, is_thin
 from replayer.schema import TIERS
 from tracegen.errors import format_count
@@ -79,7 +79,7 @@ def tabulate_headlines(data: Gathered) -> HeadlineTable:
     rows = [
         HeadlineRow(name, describe(name).label, unit(name), _make_cells(name, systems))
         for name in REPORT
-        if any(summary.values.get(name) for summary in data.summaries)
+        if any(summary.values.get(name) or name in summary.more_than for summary in data.summaries)
     ]
     return HeadlineTable(
         [(head, format_count(len(own), "trial") if len(own) > 1 else "") for head, own in heads],
@@ -91,24 +91,20 @@ def tabulate_headlines(data: Gathered) -> HeadlineTable:
 def _make_cells(name: str, systems: Sequence[Sequence[Subject]]) -> list[HeadlineCell]:
     if name == _WORD:
         return [HeadlineCell(_join_words(name, trials), "") for trials in systems]
-    spans = [_compute_span(name, trials) for trials in systems]
-    texts = format_alike(name, [number for span in spans for number in span])
+    found = [summarise_metric(name, [run.summary for run in trials]) for trials in systems]
+    texts = format_alike(
+        name,
+        [end for one in found for end in (one.mean if one.more_than is None else one.more_than, one.low, one.high)],
+    )
     cells = []
-    for number, trials in enumerate(systems):
+    for number, (trials, one) in enumerate(zip(systems, found, strict=True)):
         mean, low, high = texts[3 * number : 3 * number + 3]
+        if one.more_than is not None:
+            mean = f"> {mean}"
         is_few = any(is_thin(name, run.summary.metrics) for run in trials)
-        has_span = spans[number][1] is not None and low != high
+        has_span = one.low is not None and low != high
         cells.append(HeadlineCell(f"({mean})" if is_few else mean, f"{low} to {high}" if has_span else ""))
     return cells
-
-
-def _compute_span(name: str, trials: Sequence[Subject]) -> list[float | None]:
-    """Return mean, low and high over trials, or of a predicted run with its bounds."""
-    stats = compute_statistics(run.summary.metrics[name] for run in trials)
-    prediction = trials[0].summary.prediction
-    if prediction is not None:
-        return [stats.mean, *prediction.intervals.get(name, (None, None))]
-    return [stats.mean, stats.low, stats.high]
 
 
 def _join_words(name: str, trials: Sequence[Subject]) -> str:

@@ -140,10 +140,10 @@ def _find_differences(systems: Sequence[System]) -> list[str] | None:
 
 def _list_facts(summary: Summary) -> dict[str, str]:
     """Return what may distinguish a system, in words, the most telling first."""
-    provenance, prediction = summary.provenance, summary.prediction
+    provenance = summary.provenance
     storage, machine = provenance.storage, provenance.machine
     facts = {
-        "profile": "" if prediction is None else prediction.describe(),
+        "profile": summary.describe_profile(),
         "drive": "" if storage is None else storage.device_model or "",
         "device": "" if storage is None else storage.device or "",
         "file system": "" if storage is None else storage.filesystem or "",

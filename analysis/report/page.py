@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import jinja2
 import polars as pl
@@ -17,25 +17,29 @@ from analysis.metrics.catalogue import CATALOGUE, GROUPS
 from analysis.metrics.headlines import REPORT
 from analysis.metrics.metric import PLACES
 from analysis.progress import Progress, ignore_progress
-from analysis.report import svg as drawing
-from analysis.report import text as wording
 from analysis.report.between_runs.load import is_one_curve
 from analysis.report.chart_kinds import Plot
 from analysis.report.data import DRAWN, Gathered, Subject
-from analysis.report.data_tables import format_columns
 from analysis.report.figures import LEADING, SECTIONS, Figure, limit_systems
 from analysis.report.first_screen.cards import pick_valid
 from analysis.report.first_screen.screen import make_first_screen
 from analysis.report.headline_table import tabulate_every_trial, tabulate_headlines
 from analysis.report.sides.section import read_style, render_sides
+from analysis.report.svg import COLOURS, WIDTH, render_svg
+from analysis.report.text import flatten, format_number, format_setting, list_claims, shown, unit
 from analysis.summary import glossary
 from analysis.summary.distributions import HEADINGS
+from analysis.summary.numbers import choose_decimals
 from analysis.summary.percentiles import bracketed, note
 from analysis.summary.run_summary import Summary
 from replayer.schema import TIERS, Machine, to_plain
 
 _FLAG = re.compile(r"--[a-z][a-z-]*")
 _COMMAND = re.compile(r"`([^`]+)`")
+
+_EXACT: Final = ("t_s", "share")
+"""Columns that name rows, so that no digit may be missing."""
+_MOST_DECIMALS: Final = 6
 
 
 @dataclass(frozen=True)
@@ -77,19 +81,19 @@ def render_page(data: Gathered, progress: Progress = ignore_progress) -> str:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
     )
-    environment.filters |= {"number": wording.format_number, "flags": keep_flags_whole}
+    environment.filters |= {"number": format_number, "flags": keep_flags_whole}
     screen = make_first_screen(data)
     names = [run.name for run in data.runs]
     return environment.get_template("page.html.jinja").render(
         title=screen.title,
         screen=screen,
         style=Markup((here / "page.css").read_text() + read_style()),  # noqa: S704 (our own files)
-        colours=drawing.COLOURS,
+        colours=COLOURS,
         data=data,
         names=names,
-        words=wording,
+        claims=list_claims(data),
         thin=note(REPORT, [summary.metrics for summary in data.summaries]),
-        sides=render_sides(data.sides) if data.sides and not is_one_curve(data) else "",
+        sides=render_sides(data.comparison) if data.comparison and not is_one_curve(data) else "",
         headlines=tabulate_headlines(data),
         every_trial=_fold_trials(data),
         sections=_draw_sections(data, progress),
@@ -118,7 +122,7 @@ def _draw_sections(data: Gathered, progress: Progress) -> dict[str, list[Drawn]]
     with debug_mode(False), ThreadPoolExecutor(1) as renderer:
         with progress("drawing", "chart", len(figures)) as advance:
             for title, figure, own in figures:
-                if plot := figure.draw(own, drawing.WIDTH):
+                if plot := figure.draw(own, WIDTH):
                     rendered = renderer.submit(_render, figure, plot)
                     sections.setdefault(title, []).append((figure, own, rendered))
                 advance(1)
@@ -136,7 +140,7 @@ def keep_flags_whole(text: str) -> Markup:
 
 def _render(figure: Figure, plot: Plot) -> Markup:
     label = f"{figure.title}. The table below has its data."
-    return Markup(drawing.render_svg(plot.chart, plot.rows, f"{figure.name}-", label))  # noqa: S704 (XML)
+    return Markup(render_svg(plot.chart, plot.rows, f"{figure.name}-", label))  # noqa: S704 (XML)
 
 
 def _list_tables(data: Gathered, figure: Figure) -> list[Table]:
@@ -166,7 +170,7 @@ def _list_settings(data: Gathered) -> list[tuple[Table, Table]]:
         firsts = {data.runs[0].name: data.runs[0]}
     origins = {run.name: _describe_provenance(run) for run in data.runs}
     machines = {system: _describe_machine(run) for system, run in firsts.items()}
-    settings = {system: wording.flatten(to_plain(run.summary.provenance.conditions)) for system, run in firsts.items()}
+    settings = {system: flatten(to_plain(run.summary.provenance.conditions)) for system, run in firsts.items()}
     return [
         _split_rows("Trace, plan and time", origins),
         _split_rows("Machine", machines),
@@ -178,7 +182,7 @@ def _split_rows(caption: str, columns: Mapping[str, Mapping[str, object]]) -> tu
     """Return a table of what differs, a column each, and one of what is equal in all columns."""
     differing, equal = [], []
     for name in dict.fromkeys(name for column in columns.values() for name in column):
-        cells = [wording.format_setting(name, column.get(name)) for column in columns.values()]
+        cells = [format_setting(name, column.get(name)) for column in columns.values()]
         words = name.replace("_", " ")
         if len(set(cells)) > 1:
             differing.append([words, *cells])
@@ -195,8 +199,8 @@ def _split_rows(caption: str, columns: Mapping[str, Mapping[str, object]]) -> tu
 def _describe_machine(run: Subject) -> dict[str, object]:
     """Describe the machine of a run's first rank; of a predicted run its profile."""
     if run.summary.prediction is not None:
-        return {"profile": run.summary.prediction.describe()}
-    return wording.flatten(to_plain(run.infos[0].machine or Machine()))
+        return {"profile": run.summary.describe_profile()}
+    return flatten(to_plain(run.infos[0].machine or Machine()))
 
 
 def _describe_provenance(run: Subject) -> dict[str, Any]:
@@ -221,14 +225,40 @@ def _describe_provenance(run: Subject) -> dict[str, Any]:
 
 
 def _figure(name: str, summary: Summary) -> str:
-    return bracketed(name, summary.metrics, wording.shown(name, summary.values.get(name)))
+    if name in summary.more_than:
+        return f"> {shown(name, summary.more_than[name])}"
+    return bracketed(name, summary.metrics, shown(name, summary.values.get(name)))
 
 
 def _tabulate_metrics(data: Gathered) -> Table:
     """Return the table of all metrics that any run has."""
     rows = [
-        [name, wording.unit(name), *(_figure(name, summary) for summary in data.summaries)]
+        [name, unit(name), *(_figure(name, summary) for summary in data.summaries)]
         for name in CATALOGUE
         if any(summary.values.get(name) is not None for summary in data.summaries)
     ]
     return Table("Every metric", ["metric", "unit", *(run.name for run in data.runs)], rows)
+
+
+def format_columns(table: pl.DataFrame) -> list[list[str]]:
+    """Return the cells of a table by row; numbers of unlike metrics keep decimals of their own."""
+    is_mixed = "metric" in table.columns
+    columns = [
+        list(map(format_number, column)) if is_mixed else _format_column(column) for column in table.iter_columns()
+    ]
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
+def _format_column(column: pl.Series) -> list[str]:
+    if not column.dtype.is_float():
+        return list(map(format_number, column))
+    values = column.to_list()
+    exact = _count_decimals(values) if column.name in _EXACT else choose_decimals(values)
+    return ["–" if value is None else f"{value:,.{exact}f}" for value in values]
+
+
+def _count_decimals(values: list[float | None]) -> int:
+    """Return the decimals with which all values are exact."""
+    known = [value for value in values if value is not None]
+    fitting = (count for count in range(_MOST_DECIMALS) if all(round(value, count) == value for value in known))
+    return next(fitting, _MOST_DECIMALS)

@@ -19,8 +19,7 @@ CLAIMS: Final = (
 
 _OF_PREDICTIONS: Final = (
     "Runs marked as predicted were not measured: their times were computed from a profile, which"
-    " says how long a tier takes at a given load. Their lines are dashed. An interval is the range"
-    " of the prediction and of two more, with a slower and with a faster profile."
+    " says how long a tier takes at a given load. Their lines are dashed."
 )
 
 
@@ -57,9 +56,13 @@ def format_state(data: Gathered) -> str:
     valid = sum(summary.is_valid for summary in data.summaries)
     predicted = sum(summary.prediction is not None for summary in data.summaries)
     if valid == predicted == len(data.runs):
+        if outside := sum(summary.is_outside_profile for summary in data.summaries):
+            share = f": {outside} of {valid} runs" if valid > 1 else ""
+            return f"PREDICTED OUTSIDE THE PROFILE{share}"
         return "VALID PREDICTION" if valid == 1 else "VALID PREDICTIONS"
     if valid == len(data.runs):
-        return f"VALID, {predicted} of {len(data.runs)} runs predicted" if predicted else "VALID"
+        state = f"{len(data.runs)} VALID RUNS" if data.comparison else "VALID"
+        return f"{state}, {predicted} predicted" if predicted else state
     return "NOT VALID" if not valid else f"NOT VALID: {len(data.runs) - valid} of {len(data.runs)} runs"
 
 

@@ -13,8 +13,10 @@ import pyarrow.parquet as pq
 from analysis.doubts.doubt import Doubt, Moved
 from analysis.doubts.integrity import MAX_NS, LogFacts, examine, explain_unreadable
 from analysis.log.cells import sum_by_cell
-from analysis.log.columns import KEPT, SIDES, SIZE
+from analysis.log.columns import KEPT, SIDES, SIZE, STAMPS
+from analysis.log.counted import bound_requests
 from analysis.log.log import Log, Targets, load_stretches, scan
+from analysis.log.steadiness import find_steady_ns
 from analysis.runs.samples import pool_samples, read_samples, sum_samples
 from replayer.schema import (
     LOG_ENUMS,
@@ -131,7 +133,7 @@ class Run:
         Raises:
             InputError: a log cannot be read, or has rows that no replay writes.
         """
-        ends = {place: _last_sample_ns(samples) for place, samples in self.samples.items()}
+        ends = {place: samples.select(pl.col("time_ns").max()).item() for place, samples in self.samples.items()}
         return [
             examine(place, self.files[place], self.cells[place], info, ends.get(place))
             for place, info in self.info_of.items()
@@ -159,11 +161,8 @@ class Run:
         """
         for rank in self.ranks:
             if rank.is_running and not any((rank.path / "moves").glob("part-*.parquet")):
-                raise InputError(
-                    "the run is still running and has logged nothing yet",
-                    "try again in a few seconds",
-                    subject=rank.path,
-                )
+                problem = "the run is still running and has logged nothing yet"
+                raise InputError(problem, "try again in a few seconds", subject=rank.path)
         return {rank.path: parts(rank.path) for rank in self.ranks}
 
     @cached_property
@@ -235,12 +234,20 @@ class Run:
         """Sum the bytes that the kernel's counters count; None if they do not count them.
 
         Args:
-            by_process: True: bytes that devices moved for the replayer's processes; False: all bytes
-                that the devices under the cache directories moved.
+            by_process: True: bytes that devices moved for the replayer's processes; False: all
+                bytes that the devices under the cache directories moved.
         """
         ends = [info.warmup_end_ns or 0 for info in self.infos]
         since_ns = min(end + shift for end, shift in zip(ends, self.shifts.values(), strict=True))
         return sum_samples(self._sampled(), since_ns, len(self.ranks) if by_process else None)
+
+    @cached_property
+    def steady_ns(self) -> int | None:
+        """The time from which the run was steady, if its window begins then."""
+        if not self.conditions.begins_steady:
+            return None
+        rows, cells = self.shifted_rows(), self._shifted_cells()
+        return find_steady_ns(Log(rows, bounds_ns=self._recorded_bounds_ns, cells=cells))
 
     def make_log(self, targets: Targets | None = None) -> Log:
         """Make the log of all ranks, on the clock of the earliest one.
@@ -252,26 +259,29 @@ class Run:
             InputError: a part is missing, damaged or not of a log, or the ranks' clocks are days
                 apart.
         """
+        warm_end_ns, cut_ns = self.bounds_ns
+        rows = self.shifted_rows()
+        if self.steady_ns is not None:
+            rows = [stretch.with_columns(warmup=pl.col("start_ns") < warm_end_ns) for stretch in rows]
         return Log(
-            self._shifted_rows(),
+            rows,
             token_ns=round((self.conditions.token_ms or 0) * 1e6),
-            bounds_ns=self._bounds_ns(),
-            timed=self.conditions.pace != "asap",
+            bounds_ns=(warm_end_ns, cut_ns),
+            requests=bound_requests(self.infos, [*self.shifts.values()], warm_end_ns, cut_ns),
             workers=sum(info.conditions.workers for info in self.infos),
             device=pl.concat(sampled).lazy() if (sampled := self._sampled()) else None,
-            ranks=len(self.ranks),
             cores=(
                 sum({machine.host: machine.cores or 1 for machine in self._machines}.values()),
                 self.host_cores,
             ),
             targets=targets,
-            cells=self._shifted_cells(),
+            cells=self._shifted_cells() if self.steady_ns is None else None,
         )
 
-    def _shifted_rows(self) -> list[pl.LazyFrame]:
+    def shifted_rows(self) -> list[pl.LazyFrame]:
         """Return the rows of all ranks on the common clock, in stretches."""
-        return [
-            _shift(stretch, rank, self.shifts[place])
+        return [  # numbered, so that ranks stay apart if one is missing
+            stretch.with_columns(pl.lit(rank, pl.Int32).alias("rank"), pl.col(STAMPS) + self.shifts[place])
             for rank, (place, stretches) in enumerate(self.rows.items())
             for stretch in stretches
         ]
@@ -281,13 +291,26 @@ class Run:
         stamps = pl.col("start_ns", "last_start_ns", "end_ns")
         return pl.concat(cells.with_columns(stamps + self.shifts[place]) for place, cells in self.cells.items())
 
-    def _bounds_ns(self) -> tuple[int | None, int | None]:
-        """Return the last end of a warm-up and the first cut, on the common clock."""
+    @property
+    def bounds_ns(self) -> tuple[int | None, int | None]:
+        """The end of the warm-up and the first cut, in ns on the common clock."""
+        warm_end_ns, cut_ns = self._recorded_bounds_ns
+        return warm_end_ns if self.steady_ns is None else self.steady_ns, cut_ns
+
+    @property
+    def _recorded_bounds_ns(self) -> tuple[int | None, int | None]:
+        """The last end of a warm-up that run.json records, and the first cut."""
         shifts = self.shifts.values()
         ends = [info.warmup_end_ns for info in self.infos]
         warm_ends = [end + shift for end, shift in zip(ends, shifts, strict=True) if end is not None]
         cuts = [round(cut_s * 1e9) + shift for cut_s, shift in zip(self.cuts, shifts, strict=True) if cut_s is not None]
         return max(warm_ends, default=None), min(cuts, default=None)
+
+    @property
+    def has_warmup(self) -> bool:
+        """Whether metrics leave out a start of the run."""
+        warmup = self.conditions.warmup
+        return self.steady_ns is not None or (warmup is not None and bool(warmup.ops or warmup.s))
 
     @cached_property
     def shifts(self) -> dict[Path, int]:
@@ -302,11 +325,8 @@ class Run:
         first = min((zero for zero in zeros if zero is not None), default=0)
         shifts = [0 if zero is None else zero - first for zero in zeros]
         if max(shifts) > MAX_NS:
-            raise InputError(
-                "the clocks of its ranks are days apart",
-                "copy all ranks of one run together",
-                subject=self.path,
-            )
+            remedy = "copy all ranks of one run together"
+            raise InputError("the clocks of its ranks are days apart", remedy, subject=self.path)
         return dict(zip(self.info_of, shifts, strict=True))
 
     def _sampled(self) -> list[pl.DataFrame]:
@@ -329,16 +349,3 @@ def _common_fingerprint(fingerprints: list[str | None]) -> str | None:
     if len(set(fingerprints)) == 1:
         return fingerprints[0]
     return hashlib.sha256("".join(map(str, fingerprints)).encode()).hexdigest()
-
-
-def _last_sample_ns(samples: pl.DataFrame) -> int | None:
-    last_ns: int | None = samples.select(pl.col("time_ns").max()).item()
-    return last_ns
-
-
-def _shift(rows: pl.LazyFrame, rank: int, shift_ns: int) -> pl.LazyFrame:
-    """Move rows to another clock, and number their rank, so that ranks stay apart if one is missing."""
-    numbered = rows.with_columns(pl.lit(rank, pl.Int32).alias("rank"))
-    if not shift_ns:
-        return numbered
-    return numbered.with_columns(pl.col("due_ns", "ready_ns", "start_ns", "end_ns") + shift_ns)

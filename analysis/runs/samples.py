@@ -1,6 +1,6 @@
 """Samples of the kernel's counters (device.parquet): read, moved to one clock, and summed."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -9,14 +9,14 @@ import polars as pl
 
 from analysis.doubts.doubt import Moved
 from analysis.log.log import DEVICE_COLUMNS
-from replayer.schema import DEVICE_ADDED, DEVICE_SCHEMA, Machine, RunInfo
+from replayer.schema import DEVICE_SCHEMA, Machine, RunInfo
 from tracegen.errors import InputError
 
 _MOST: Final = 1 << 56  # bytes, ns and requests of an interval: their sums stay below 2^63
 
 
 def read_samples(path: Path) -> pl.DataFrame:
-    """Read a device.parquet; columns that its release did not measure are null.
+    """Read a device.parquet.
 
     Raises:
         InputError: the file is damaged, or its counters run backwards.
@@ -26,7 +26,6 @@ def read_samples(path: Path) -> pl.DataFrame:
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         reason = (str(error).strip().splitlines() or ["?"])[0]
         raise InputError(f"cannot be read ({reason})", "copy the run again", subject=path) from None
-    samples = samples.with_columns(make_null_columns(samples.columns))
     backwards = [((pl.col(name) < 0) | (pl.col(name) > _MOST)).any() for name in DEVICE_SCHEMA.names]
     times = (pl.col("time_ns").diff() <= 0).any() | (pl.col("interval_ns") <= 0).any()
     required = [field.name for field in DEVICE_SCHEMA if not field.nullable]
@@ -35,16 +34,6 @@ def read_samples(path: Path) -> pl.DataFrame:
         problem = "holds counters that run backwards or are impossible: it was altered or damaged"
         raise InputError(problem, "copy the run again", subject=path)
     return samples
-
-
-def make_null_columns(columns: Iterable[str]) -> list[pl.Expr]:
-    """Make a column of nulls for each column of device.parquet that an older release did not measure.
-
-    Args:
-        columns: the columns that the file has.
-    """
-    missing = [name for name in DEVICE_ADDED if name not in set(columns)]
-    return [pl.lit(None, DEVICE_COLUMNS[name]).alias(name) for name in missing]
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
+from analysis.doubts.predictions import describe_errors
 from analysis.report.first_screen.form import Card, DoubtLine, FirstScreen, Tone
 from analysis.report.text import format_number
 from analysis.searches.search import SearchReading, SearchStep
@@ -84,7 +85,7 @@ def _format_mean(search: SearchReading, step: SearchStep) -> str:
     """Return the mean of a step with its interval."""
     value = search.format_value(step.value)
     if step.interval is None:
-        return f"{value} (1 trial)"
+        return f"{value} ({'predicted' if search.is_predicted else '1 trial'})"
     low, high = (search.format_value(end, with_unit=False) for end in step.interval)
     return f"{value} ({low} to {high})"
 
@@ -136,20 +137,19 @@ def _make_value_card(search: SearchReading, step: SearchStep) -> Card:
     basis = "predicted" if search.is_predicted else format_count(step.trials, "trial")
     if step.interval is not None:
         low, high = (search.format_value(end, with_unit=False) for end in step.interval)
-        kind = "interval" if search.is_predicted else "95% interval"
-        basis = f"{kind} {low} to {high}, {basis}"
+        basis = f"95% interval {low} to {high}, {basis}"
     samples = "" if step.n is None else f"{step.n:,} samples in the smallest trial"
     return Card(head, value, search.unit, basis, samples)
 
 
 def _list_doubts(search: SearchReading) -> Iterator[DoubtLine]:
     result = search.content.result
-    if not result.sure:
-        why = result.text.partition(_NOT_SURE)[2].rstrip(".") or result.text.rstrip(".")
-        advice = "repeat the search with more trials or a longer duration"
+    why = result.text.partition(_NOT_SURE)[2].rstrip(".") or result.text.rstrip(".")
+    if not (result.sure or search.is_predicted):
+        advice = "repeat the search with more trials or users, or a longer duration or trace"
         yield DoubtLine("The answer is not sure", _begin(why), advice)
-    if search.is_predicted:
-        text = "Nothing was replayed: times were computed from a profile"
+    if search.content.prediction is not None:
+        text = f"Nothing was replayed: {why}. {describe_errors(search.content.prediction.kind)}"
         advice = "measure the users found with `replayer autoscale` on the machine itself"
         yield DoubtLine("Predicted, not measured", text, advice)
     for warning in search.content.warnings:

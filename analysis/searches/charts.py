@@ -9,8 +9,7 @@ import polars as pl
 
 from analysis.report.chart_kinds import ROWS, Plot
 from analysis.report.svg import INK, MUTED, TEXT_SIZE, WIDTH, get_colour
-from analysis.searches.search import SearchReading, SearchStep
-from analysis.searches.tables import tabulate_steps
+from analysis.searches.search import SearchReading, SearchStep, tabulate_steps
 from analysis.sweeps.figures import PlainFigure
 from tracegen.errors import format_count
 

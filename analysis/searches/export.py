@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from analysis.progress import Progress, ignore_progress
 from analysis.searches.answer import make_search_screen
-from analysis.searches.search import SearchReading, open_search
-from analysis.searches.tables import tabulate_steps
+from analysis.searches.search import SearchReading, open_search, tabulate_steps
 from analysis.sweeps.export import FileReport, list_markdown, tabulate_markdown
 
 if TYPE_CHECKING:

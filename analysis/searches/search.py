@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 import msgspec
+import polars as pl
 
 from analysis.metrics.catalogue import CATALOGUE
 from analysis.report.text import format_number
@@ -54,6 +55,7 @@ class SearchProfile(msgspec.Struct, frozen=True):
     """The profile that the replays were predicted from."""
 
     profile: str
+    kind: str
 
 
 class SearchContent(msgspec.Struct, frozen=True):
@@ -169,3 +171,22 @@ def open_search(path: Path) -> SearchReading:
 def is_search(path: Path) -> bool:
     """Return whether a path is a JSON file: sweeps are Parquet, runs are directories."""
     return path.is_file() and path.suffix == ".json"
+
+
+def tabulate_steps(search: SearchReading) -> pl.DataFrame:
+    """Return the steps as a table, by users."""
+    rows = [
+        {
+            "users": f"{step.users:,}",
+            "trials": step.trials,
+            f"{search.label}, {search.unit or 'value'}": step.value,
+            "from": None if step.interval is None else step.interval[0],
+            "to": None if step.interval is None else step.interval[1],
+            "samples": step.n,
+            "NVMe GiB/s": step.throughput_gib_s,
+            "NVMe read P95, ms": step.p95_ms,
+            "next": step.decision if step.evidence else f"{step.decision}: too few samples",
+        }
+        for step in search.steps
+    ]
+    return pl.DataFrame(rows, infer_schema_length=None)

@@ -6,7 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from analysis.doubts import against_trace as replanned
+from analysis.doubts import against_trace
 from analysis.submission.display import SILENT, Display
 from analysis.submission.package_tree import Package
 from analysis.submission.rules import Option
@@ -101,7 +101,7 @@ def _group_by_plan(
             for number, (place, info) in enumerate(trial.run.info_of.items()):
                 if package.submission.is_closed and not _is_fixed(package, option, number, info):
                     continue
-                plan = replanned.identify_plan(info) if replanned.has_plan(info) else str(place)
+                plan = against_trace.identify_plan(info) if against_trace.has_plan(info) else str(place)
                 group = plans.setdefault((option, number, plan), _Plan(option, number))
                 group.ranks.append(_Rank(trial, place, info))
     return plans
@@ -134,9 +134,9 @@ def _check_plan(traces: Traces, option: Option, plan: _Plan) -> Iterator[str]:
         )
         return
     moves = traces.folder / "moves.parquet"
-    planned = replanned.plan_anew(trace.path, first.place, first.info, moves)
+    planned = against_trace.plan_anew(trace.path, first.place, first.info, moves)
     for rank in plan.ranks:
         name = f"{option.name}/{rank.trial.path.name}"
-        for doubt in replanned.find_deviations(rank.place, rank.info, trace, planned):
+        for doubt in against_trace.find_deviations(rank.place, rank.info, trace, planned):
             yield f"{name} does not follow its trace: {doubt.text}"
     planned.moves.unlink(missing_ok=True)

@@ -4,8 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from analysis.comparison.compare import compare
-from analysis.comparison.ratios import Ratio, estimate_false_alarms
+from analysis.comparison.compare import Comparison, compare_as_found
+from analysis.comparison.equal_work.measuring import EQUAL_WORK
+from analysis.comparison.rows import convert_comparison, list_remarks
+from analysis.comparison.sentences import describe_pair, format_ends, format_times
+from analysis.comparison.tables import align_columns
+from analysis.comparison.trials import load_sets
 from analysis.metrics.catalogue import describe
 from analysis.metrics.headlines import RANKED
 from analysis.submission.display import SILENT, Display
@@ -16,7 +20,7 @@ from analysis.submission.validate import validate
 from tracegen.errors import InputError
 
 _HEADS: Final = {describe(name).short: name for name in RANKED}
-"""The columns' heads and metrics: rates summed over ranks, mean of trials; times of the worst rank and trial."""
+"""The columns' heads and metrics: rates summed over ranks; times of the worst rank and trial."""
 
 
 @dataclass(frozen=True)
@@ -42,19 +46,23 @@ class Ranking:
 
     Attributes:
         option: the option.
-        names: names of the entries, the best first by the option's primary metric.
-        is_cut: whether runs were cut, so that each is judged over its own window.
-        ratios: ratios of the primary metric, best to other; of more than two, others to best.
-        reason: why there are no ratios; None if there are.
-        false_alarm: share of cases in which so few trials tell equal systems apart.
+        names: names of the entries: the best first at equal work, then those that cannot be
+            compared, by the option's primary metric.
+        comparison: the entries against the one with the best primary metric; None if they cannot be
+            compared at all.
+        reason: why not; empty if they can.
     """
 
     option: Option
     names: list[str]
-    is_cut: bool
-    ratios: list[Ratio]
-    reason: str | None
-    false_alarm: float | None
+    comparison: Comparison | None
+    reason: str = ""
+
+    @property
+    def ranked(self) -> list[str]:
+        """Names of the entries with a place, the best first; none unless two can be compared."""
+        found = self.comparison.ranking if self.comparison else []
+        return found if len(found) > 1 else []
 
 
 def rank_packages(
@@ -118,18 +126,14 @@ def _make_entry(name: str, package: Package, display: Display) -> Entry:
 def _rank_option(option: Option, entries: Sequence[Entry]) -> Ranking:
     order = sorted(entries, key=lambda entry: -(entry.claims[option.name][option.primary] or 0.0))
     names = [entry.name for entry in order]
-    runs = {}
-    for entry in order:
-        trials = entry.trials[option.name]
-        runs[entry.name] = [find_run_directory(trial.path) for trial in trials]
+    paths = {entry.name: [find_run_directory(trial.path) for trial in entry.trials[option.name]] for entry in order}
     try:
-        comparison = compare(runs, metrics=[option.primary])
-    except InputError as error:  # e.g. different numbers of ranks, or different conditions in OPEN
-        return Ranking(option, names, False, [], error.problem, None)
-    ratios = [pair.ratios[option.primary] for pair in comparison.pairs]
-    alarm = estimate_false_alarms(comparison.configurations)
-    is_cut = comparison.configurations[0].cut
-    return Ranking(option, names, is_cut, ratios, None, alarm[-1] if alarm else None)
+        trials, _ = load_sets(paths)
+    except InputError as error:
+        return Ranking(option, names, None, error.problem)
+    comparison = compare_as_found(trials, names[0], [option.primary], is_given=False)
+    ranked = comparison.ranking
+    return Ranking(option, [*ranked, *(name for name in names if name not in ranked)], comparison)
 
 
 def rankings_to_json(entries: Sequence[Entry], rankings: Sequence[Ranking]) -> dict[str, Any]:
@@ -146,15 +150,20 @@ def _ranking_to_json(entries: Sequence[Entry], ranking: Ranking) -> dict[str, An
     rows = []
     for name in ranking.names:
         metrics = claims[name][option.name]
-        rows.append({"package": name} | {key: metrics[key] for key in metrics if key != "trials"})
+        place = ranking.ranked.index(name) + 1 if name in ranking.ranked else None
+        rows.append(
+            {
+                "package": name,
+                "place": place,
+            }
+            | {key: metrics[key] for key in metrics if key != "trials"},
+        )
     return {
         "option": option.name,
         "primary": option.primary,
         "ranking": rows,
-        "cut": ranking.is_cut,
-        "ratios": [vars(ratio) for ratio in ranking.ratios],
-        "unlike": ranking.reason,
-        "false_alarm_share": ranking.false_alarm,
+        "comparison": None if ranking.comparison is None else convert_comparison(ranking.comparison),
+        "not_compared": ranking.reason or None,
     }
 
 
@@ -164,42 +173,41 @@ def render_rankings(entries: Sequence[Entry], rankings: Sequence[Ranking]) -> st
     for entry in entries:
         lines += [f"Not ranked: {entry.name}: {problem}." for problem in entry.problems]
     claims = {entry.name: entry.claims for entry in entries}
-    width = max(len(entry.name) for entry in entries)
     for ranking in rankings:
-        option = ranking.option
-        lines += [
-            "",
-            f"{option.name}, {option.title}: ranked by {option.primary}, summed over ranks, mean of trials",
-        ]
-        lines.append(f"  #  {'system':{width}} ranks" + "".join(f"  {name:>11}" for name in _HEADS))
-        for place, system in enumerate(ranking.names, 1):
-            values = claims[system][option.name]
-            cells = "".join(f"  {_number(values[metric]):>{max(11, len(name))}}" for name, metric in _HEADS.items())
-            lines.append(f"  {place}  {system:{width}} {values['rank_count']:>5}{cells}")
-        lines += _render_ratios(ranking)
+        lines += ["", f"{ranking.option.name}, {ranking.option.title}: {_describe_order(ranking)}"]
+        rows = [["#", "system", "equal work", "95% interval", "ranks", *_HEADS]]
+        for name in ranking.names:
+            values = claims[name][ranking.option.name]
+            figures = [_number(values[metric]) for metric in _HEADS.values()]
+            rows.append([*_list_place(ranking, name), str(values["rank_count"]), *figures])
+        lines += [f"  {line}" for line in align_columns(rows, left=(1,))]
+        lines += [f"  {line}" for line in _list_sentences(ranking)]
     return "\n".join(lines).strip()
 
 
-def _render_ratios(ranking: Ranking) -> list[str]:
-    if ranking.reason:
-        return [f"  no ratios: {ranking.reason}"]
-    span = "each over its own window" if ranking.is_cut else "over all of the work"
-    ratios = [ratio for ratio in ranking.ratios if ratio.ratio is not None]
-    lines = [f"  {span}: {_phrase_ratio(ratio)}" for ratio in ratios]
-    if ranking.false_alarm and lines:
-        share = f"{ranking.false_alarm:.0%}"
-        lines.append(
-            f"  this few trials tell equal systems apart in {share} of cases: docs/comparing.md",
-        )
-    return lines
+def _describe_order(ranking: Ranking) -> str:
+    figures = "the rules' figures, each over the run's own window"
+    if ranking.comparison is None or not ranking.ranked:
+        return f"not ranked, as no two can be compared; {figures}, by {describe(ranking.option.primary).label}"
+    return f"ranked by equal work per second, against {ranking.comparison.baseline}; then {figures}"
 
 
-def _phrase_ratio(ratio: Ratio) -> str:
-    interval = ""
-    if ratio.low is not None and ratio.high is not None:
-        interval = f" ({ratio.low:.3f} to {ratio.high:.3f})"
-    verdict = "told apart" if ratio.verdict == "apart" else "not told apart"
-    return f"{ratio.a} has {ratio.ratio:.3f} × the value of {ratio.b}{interval}: {verdict}"
+def _list_place(ranking: Ranking, name: str) -> list[str]:
+    """Return the cells of a system's place: its number, name, ratio and interval."""
+    place = str(ranking.ranked.index(name) + 1) if name in ranking.ranked else "–"
+    pairs = ranking.comparison.compared if ranking.comparison else []
+    ratio = next((pair.ratios[EQUAL_WORK] for pair in pairs if pair.name == name), None)
+    if ratio is None:
+        return [place, name, "1 ×" if place != "–" else "–", "–"]
+    return [place, name, format_times(ratio), format_ends(ratio)]
+
+
+def _list_sentences(ranking: Ranking) -> list[str]:
+    comparison = ranking.comparison
+    if comparison is None:
+        return [f"not compared: {ranking.reason}"]
+    sentences = [describe_pair(pair) for pair in comparison.pairs]
+    return list(dict.fromkeys((*sentences, *list_remarks(comparison), *comparison.warnings)))
 
 
 def _number(value: float | None) -> str:

@@ -124,7 +124,7 @@ class Rules:
         scale: key of RULES.
         options: the options that a package must contain.
         trials: number of trials of each option in CLOSED.
-        pause_s: shortest pause between options.
+        pause_s: shortest pause between replays of different options.
         submittable: whether a package of this scale may be submitted to MLPerf.
         settings: changes to the options' recipes, in the form of `tracegen generate --set`.
     """

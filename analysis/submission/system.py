@@ -1,18 +1,31 @@
 """Checks that the runs of a package are separate replays on one system with one tool."""
 
-from collections.abc import Callable, Iterable, Iterator
-from importlib.metadata import version
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
 from typing import Final
 
+import polars as pl
+import pyarrow.parquet as pq
+
+from analysis.doubts.integrity import explain_unreadable
+from analysis.log.log import scan
 from analysis.submission.package_tree import Package, list_ranks, read_json
-from analysis.submission.shared_times import find_copies
 from analysis.submission.summary_json import PackagedTrial, name_trial
 from analysis.summary.across_runs import add_shared_doubts
-from replayer.schema import Machine, code_digests
+from replayer.schema import Machine, counters, parts
 from tracegen.errors import InputError
 
 Problems = Iterator[str]
 Trials = dict[str, list[PackagedTrial]]
+
+MOST_SHARED: Final = 0.01
+"""Largest share of equal times; real trials shared none of 4,251 starts."""
+SAMPLE_ROWS: Final = 1 << 20  # rows of a log that are compared
+
+NamedRun = tuple[str, Path]
 
 
 def check_system(package: Package, trials: Trials) -> Problems:
@@ -87,11 +100,6 @@ def _check_code(package: Package, trials: Trials) -> Problems:
     if len(codes) > 1:
         yield f"this tool's code differs between runs and environment.json: {_list_digests(codes)}"
     yield from _check_libraries(str(host), str(core), machines)
-    own = code_digests()["code_sha256"]
-    release = version("kv-tier-bench")
-    if {_find_release(machine) for machine in machines} == {release} and own not in codes:
-        here = f"release {release} here is {own[:12]}…: one of them was changed"
-        yield f"the runs name the code {_list_digests(codes)}, but {here}"
 
 
 def _check_libraries(host: str, core: str, machines: Iterable[Machine]) -> Problems:
@@ -126,3 +134,106 @@ def _check_environment(package: Package, trials: Trials) -> Problems:
         yield f"environment.json cannot be read: {error.problem}"
     except (KeyError, TypeError, AttributeError):
         yield "environment.json lacks host or file_systems"
+
+
+@dataclass(frozen=True)
+class _Times:
+    """Times of a run.
+
+    Attributes:
+        name: name of the run, for messages.
+        starts: position, seq and start_ns of moves with I/O.
+        samples: times at which the device was sampled.
+    """
+
+    name: str
+    starts: pl.DataFrame
+    samples: frozenset[int]
+
+
+def find_copies(runs: Sequence[NamedRun]) -> Iterator[str]:
+    """Report runs of one plan that share times.
+
+    Args:
+        runs: names for messages, and run directories.
+    """
+    rows = [_count_rows(place) for _, place in runs]
+    every = -(-max(rows, default=1) // SAMPLE_ROWS)
+    times = []
+    for name, place in runs:
+        times.append(_Times(name, _read_starts(place, every), _read_sample_times(place)))
+    for one, other in combinations(times, 2):
+        equal = _share_equal(one.starts.join(other.starts, on=("position", "seq"), suffix="_other"))
+        if equal > MOST_SHARED:
+            copy = f"{other.name} is a copy of {one.name}"
+            yield f"{copy}: they share {equal:.0%} of their exact start times"
+        if _are_equal_samples(one.samples, other.samples):
+            copy = f"{other.name}/device.parquet is a copy of {one.name}'s"
+            yield f"{copy}: they were sampled at the same nanoseconds"
+
+
+def _count_rows(place: Path) -> int:
+    return sum(pq.read_metadata(part.absolute()).num_rows for part in parts(place))
+
+
+def _read_starts(place: Path, every: int) -> pl.DataFrame:
+    """Read the starts of the moves with I/O of each `every`-th op."""
+    has_io = pl.col("read_ns") + pl.col("write_ns") > 0
+    with explain_unreadable(place):
+        rows = scan(parts(place)).filter(has_io & (pl.col("position") % every == 0))
+        return rows.select("position", "seq", "start_ns").collect(engine="streaming")
+
+
+def _share_equal(both: pl.DataFrame) -> float:
+    """Return the share of moves with equal starts."""
+    equal = int((both["start_ns"] == both["start_ns_other"]).sum())
+    return equal / both.height if equal > 1 else 0.0
+
+
+def _read_sample_times(place: Path) -> frozenset[int]:
+    path = counters(place)
+    if path is None:
+        return frozenset()
+    return frozenset(pl.read_parquet(path, columns=["time_ns"])["time_ns"])
+
+
+def _are_equal_samples(times: frozenset[int], others: frozenset[int]) -> bool:
+    equal = len(times & others)
+    least = min(len(times), len(others))
+    return bool(least) and equal > MOST_SHARED * least and (equal > 1 or equal == least)
+
+
+def check_separation(trials: Sequence[PackagedTrial]) -> Iterator[str]:
+    """Report trials that overlap in time or share a payload, and ranks that ran one by one."""
+    yield from _check_times(trials)
+    yield from _check_payloads(trials)
+
+
+def _check_times(trials: Sequence[PackagedTrial]) -> Iterator[str]:
+    spans = []
+    for trial in trials:
+        name = name_trial(trial)
+        provenance = trial.summary.provenance
+        starts = [zero_ns for zero_ns in provenance.zero_ns if zero_ns is not None]
+        ends = [end_ns for end_ns in provenance.ended_ns if end_ns is not None]
+        if starts and ends:
+            spans.append((min(starts), max(ends), name))
+            if max(starts) >= min(ends):
+                reason = "one began after another ended"
+                yield f"the ranks of {name} did not run at the same time: {reason}"
+    for (_, end, before), (start, _, after) in itertools.pairwise(sorted(spans)):
+        if start < end:
+            yield f"{after} began before {before} ended"
+
+
+def _check_payloads(trials: Sequence[PackagedTrial]) -> Iterator[str]:
+    first_of: dict[tuple[int, object], str] = {}
+    for trial in trials:
+        name = name_trial(trial)
+        for rank, info in enumerate(trial.infos):
+            if info.payload_nonce is None:
+                continue
+            first = first_of.setdefault((rank, info.payload_nonce), name)
+            if first != name:
+                run = f"{name}/rank_{rank}"
+                yield f"{run} wrote the payload of {first}: their payload_nonce is the same"

@@ -11,14 +11,13 @@ from analysis.submission.begin import find_empty_fields, read_description
 from analysis.submission.display import SILENT, Display
 from analysis.submission.package_checks import check_package, phrase_problem
 from analysis.submission.package_tree import Package, name_model_folder, read_json
-from analysis.submission.separation import check_separation
 from analysis.submission.summary_json import (
     PackagedTrial,
     compute_claims,
     find_differences,
     open_trial,
 )
-from analysis.submission.system import check_system
+from analysis.submission.system import check_separation, check_system
 from analysis.submission.traces import check_given_traces
 from analysis.submission.trial_checks import check_trials
 from tracegen.errors import InputError, format_count
@@ -107,19 +106,18 @@ def _open_trials(package: Package, display: Display) -> tuple[Trials, list[str]]
 
 
 def _check_pauses(package: Package, trials: Trials) -> Problems:
-    """Check the pauses between options, by the clocks of the runs."""
-    spans = {}
+    """Check the pauses between replays of different options, by the clocks of the runs."""
+    spans = []
     for option, opened in trials.items():
-        sources = [trial.summary.provenance for trial in opened]
-        starts = [zero for source in sources for zero in source.zero_ns if zero is not None]
-        ends = [end for source in sources for end in source.ended_ns if end is not None]
-        if starts and ends:
-            spans[option] = (min(starts), max(ends))
-    ordered = sorted(spans.items(), key=lambda entry: entry[1])
+        for source in (trial.summary.provenance for trial in opened):
+            starts = [zero for zero in source.zero_ns if zero is not None]
+            ends = [end for end in source.ended_ns if end is not None]
+            if starts and ends:
+                spans.append((min(starts), max(ends), option))
     required_s = package.submission.rules.pause_s if package.submission.is_closed else 0
-    for (before, (_, end)), (after, (start, _)) in itertools.pairwise(ordered):
+    for (_, end, before), (start, _, after) in itertools.pairwise(sorted(spans)):
         pause_s = (start - end) / 1e9
-        if pause_s < required_s:
+        if before != after and pause_s < required_s:
             pause = f"{after} began {pause_s:.0f} s after the end of {before}"
             yield f"{pause}; the rules require {required_s:g} s"
 

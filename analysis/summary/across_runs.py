@@ -1,7 +1,7 @@
 """Doubts about runs that are shown together, and the grouping of equal doubts."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from statistics import mean, stdev
 from typing import Final
@@ -11,15 +11,17 @@ from analysis.summary.run_summary import MachineName, Summary
 
 SPREAD_CV: Final = 0.05  # the spread between trials that kv-cache.py's authors allow
 HIT_RATE_POINTS: Final = 0.001  # a tenth of a per cent, as it is printed; equal plans have equal hit rates
+_Names = Sequence[str | None]
 LISTED: Final = 4  # at most this many runs are named
 
 
-def add_shared_doubts(summaries: list[Summary]) -> list[Summary]:
+def add_shared_doubts(summaries: list[Summary], systems: _Names = ()) -> list[Summary]:
     """Add the doubts that only a comparison of the runs shows.
 
-    They are: copies of one run, trials that disagree, unlike machines, unlike hit rates.
+    They are: copies of one run, trials that disagree, unlike machines, unlike hit rates. Runs of
+    several `systems`, by the names that the user gave, are no trials of each other.
     """
-    found = [*_copies(summaries), *_between_trials(summaries), *_between_rates(summaries)]
+    found = [*_copies(summaries), *_between_trials(summaries, systems), *_between_rates(summaries)]
     return [
         summary.with_doubts(after=[doubt for doubt, runs in found if number in runs])
         for number, summary in enumerate(summaries)
@@ -115,14 +117,18 @@ def _copies(summaries: list[Summary]) -> Iterator[tuple[Doubt, list[int]]]:
             yield Doubt("copies", text, "name each run once; replay each trial separately"), copies
 
 
-def _between_trials(summaries: list[Summary]) -> Iterator[tuple[Doubt, list[int]]]:
+def _between_trials(
+    summaries: list[Summary],
+    systems: _Names,
+) -> Iterator[tuple[Doubt, list[int]]]:
     """Yield doubts about trials of one configuration, with the numbers of the runs."""
-    alike: dict[tuple[str | None, str], dict[MachineName, list[int]]] = {}
+    alike: dict[tuple[object, ...], dict[MachineName, list[int]]] = {}
     for number, summary in enumerate(summaries):
+        system = systems[number] if systems else None
         machine = replace(summary.provenance.machine, host=None)
         if machine.profile is not None:  # a prediction is no trial
             continue
-        kinds = alike.setdefault(summary.provenance.configuration, {})
+        kinds = alike.setdefault((system, summary.provenance.configuration), {})
         kinds.setdefault(machine, []).append(number)
     for kinds in alike.values():
         for trials in kinds.values():
@@ -141,10 +147,9 @@ def _between_rates(summaries: list[Summary]) -> Iterator[tuple[Doubt, list[int]]
     """Yield a doubt about unequal hit rates of one trace, with the numbers of all runs."""
     if len({summary.provenance.trace_fingerprint for summary in summaries}) > 1:
         return
-    for name, noun in (("hit_rate_reuse", "hit rates (reuse)"), ("hit_rate", "hit rates")):
-        rates = [summary.metrics[name] or 0.0 for summary in summaries]
-        if max(rates) - min(rates) > HIT_RATE_POINTS:
-            text = f"{noun} differ, {min(rates):.1%} to {max(rates):.1%}: the caches saved these systems unequal work"
-            advice = "rank systems by runs of one plan: equal capacities and options"
-            yield Doubt("hit rates differ", text, advice), [*range(len(summaries))]
-            return
+    rates = [summary.metrics["hit_rate"] or 0.0 for summary in summaries]
+    if max(rates) - min(rates) > HIT_RATE_POINTS:
+        between = f"{min(rates):.1%} to {max(rates):.1%}"
+        text = f"hit rates differ, {between}: the caches saved these systems unequal work"
+        advice = "rank systems by runs of one plan: equal capacities and options"
+        yield Doubt("hit rates differ", text, advice), [*range(len(summaries))]

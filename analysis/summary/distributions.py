@@ -48,7 +48,7 @@ def requests(log: Log) -> pl.DataFrame:
 
     By measure (under pace asap generation alone) and qos (all, or a class): count, mean_ms … max_ms.
     """
-    return log.waits
+    return log.waits[0]
 
 
 def traffic(log: Log) -> pl.DataFrame:
@@ -224,7 +224,7 @@ def lateness_over_time(log: Log) -> pl.DataFrame:
     By t_s: requests, p50_ms, p95_ms.
     """
     width, count = _intervals(log)
-    rows = log.requests.filter(log.timed)
+    rows = log.requests.lazy().filter(log.timed & pl.col("has_begun"))
     due = _interval(log, "due_ns").clip(0, max(0, count - 1))
     late_ns = pl.col("start_ns") - pl.col("due_ns")
     ((_, late),) = sort([rows], {"bin": (due, count)}, {"late": late_ns})

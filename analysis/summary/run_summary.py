@@ -1,19 +1,16 @@
 """The summary of a run: its doubts, its provenance and its metrics, as an immutable value and as JSON."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import Any, Final
+from typing import Any
 
 from analysis.doubts.doubt import Doubt
-from analysis.doubts.predictions import describe_profile
+from analysis.doubts.predictions import describe_errors, describe_profile
 from replayer.schema import Conditions, PredictionInfo, Status, Storage, to_plain
 
 Metrics = dict[str, float | None]
 """Metrics by name, the unit last in the name; None is a metric that the run does not have."""
-Interval = tuple[float, float]
-"""The least and the greatest value of a metric over a predicted run and its bounds."""
-_PREDICTED_FROM: Final = ("profile", "kind", "source", "profile_sha256", "speeds")
 
 
 @dataclass(frozen=True)
@@ -52,6 +49,7 @@ class Provenance:
         machine: the machine of the first rank.
         host_cores: the cores of all hosts; None if run.json does not name them.
         storage: the drive of the first rank; None without an nvme tier.
+        cut: where the run was cut, and by what; None if it was not.
     """
 
     status: Status
@@ -66,6 +64,7 @@ class Provenance:
     machine: MachineName
     host_cores: int | None
     storage: Storage | None
+    cut: str | None = None
 
     @property
     def origin(self) -> tuple[str | int | None, ...] | None:
@@ -83,23 +82,6 @@ class Provenance:
 
 
 @dataclass(frozen=True)
-class Prediction:
-    """The profile of a predicted run, and how far its metrics may be off.
-
-    Attributes:
-        info: the profile.
-        intervals: the interval of each metric; empty if the run has no bounds.
-    """
-
-    info: PredictionInfo
-    intervals: dict[str, Interval]
-
-    def describe(self) -> str:
-        """Describe the profile."""
-        return describe_profile(self.info)
-
-
-@dataclass(frozen=True)
 class Summary:
     """A run in figures.
 
@@ -109,7 +91,8 @@ class Summary:
         provenance: the origin of the figures.
         metrics: all metrics of all ranks together, without the warm-up.
         bottleneck: the part of the system that held the run back; None if nothing was measured.
-        prediction: None if the run was measured.
+        prediction: the profile of a predicted run; None if the run was measured.
+        more_than: by metric that unfinished requests leave unknown, the value that it exceeds.
     """
 
     run: str
@@ -117,7 +100,8 @@ class Summary:
     provenance: Provenance
     metrics: Metrics
     bottleneck: str | None
-    prediction: Prediction | None = None
+    prediction: PredictionInfo | None = None
+    more_than: dict[str, float] = field(default_factory=dict)
 
     @property
     def findings(self) -> list[str]:
@@ -130,19 +114,48 @@ class Summary:
         return not any(doubt.invalidates for doubt in self.doubts)
 
     @property
+    def verdict(self) -> str:
+        """The verdict in words, if the run is valid."""
+        if self.is_outside_profile:
+            return "PREDICTED OUTSIDE THE PROFILE"
+        return "VALID" if self.prediction is None else "VALID PREDICTION"
+
+    @property
+    def is_outside_profile(self) -> bool:
+        """Whether it was predicted for objects or loads that its profile is not for."""
+        kinds = {doubt.kind for doubt in self.doubts}
+        return self.prediction is not None and "outside the profile" in kinds
+
+    @property
     def values(self) -> dict[str, float | str | None]:
         """The metrics and the bottleneck by name."""
         return {**self.metrics, "bottleneck": self.bottleneck}
 
-    @cached_property
-    def numbers(self) -> Metrics:
-        """The metrics and the other numbers of the summary by name."""
-        others: Metrics = {
+    def describe_profile(self) -> str:
+        """Describe what it was predicted with; empty if it was measured."""
+        return describe_profile(self.prediction) if self.prediction else ""
+
+    def describe_errors(self) -> str:
+        """Say how far such predictions were off; empty if it was measured."""
+        if self.prediction is None:
+            return ""
+        errors = describe_errors(self.prediction.kind, self.provenance.conditions)
+        limit = " This one is outside its profile, where errors are not known."
+        return errors + (limit if self.is_outside_profile else "")
+
+    @property
+    def facts(self) -> Metrics:
+        """The numbers of the summary that no log gives."""
+        return {
             "executed_ops": self.provenance.executed_ops,
             "users": self.provenance.users,
             "host_cores": self.provenance.host_cores,
         }
-        return others | self.metrics
+
+    @cached_property
+    def numbers(self) -> Metrics:
+        """The metrics and the other numbers of the summary by name."""
+        return self.facts | self.metrics
 
     def with_doubts(self, *, before: Sequence[Doubt] = (), after: Sequence[Doubt] = ()) -> "Summary":
         """Return the summary with more doubts before and after its own."""
@@ -156,7 +169,7 @@ class Summary:
             "run": self.run,
             "valid": self.is_valid,
             "findings": self.findings,
-            **_prediction_to_json(self.prediction),
+            **self._prediction_to_json(),
             "doubts": [asdict(doubt) for doubt in self.doubts],
             "status": provenance.status,
             "executed_ops": provenance.executed_ops,
@@ -170,17 +183,16 @@ class Summary:
             "machine": [machine.host, machine.cpu, machine.cores, machine.device],
             "host_cores": provenance.host_cores,
             "storage": None if provenance.storage is None else to_plain(provenance.storage),
+            "more_than": self.more_than,
             **self.values,
         }
 
-
-def _prediction_to_json(prediction: Prediction | None) -> dict[str, object]:
-    """Return the entries of a summary that say whether the run was predicted, and from what."""
-    if prediction is None:
-        return {"predicted": False}
-    info = to_plain(prediction.info)
-    return {
-        "predicted": True,
-        "prediction": {name: info[name] for name in _PREDICTED_FROM},
-        "intervals": {name: list(ends) for name, ends in prediction.intervals.items()},
-    }
+    def _prediction_to_json(self) -> dict[str, object]:
+        """Return the entries that say whether and from what the run was predicted."""
+        if self.prediction is None:
+            return {"predicted": False}
+        return {
+            "predicted": True,
+            "prediction": to_plain(self.prediction),
+            "prediction_errors": self.describe_errors(),
+        }

@@ -1,29 +1,28 @@
 """The summary of a run: its metrics, and the doubts about them."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import polars as pl
 
-from analysis.doubts import against_trace as replanned
-from analysis.doubts import checks as doubts
-from analysis.doubts import integrity as audit
+from analysis.doubts import against_trace, checks, integrity
 from analysis.doubts.counts import count_moves, sum_lost_time
 from analysis.doubts.doubt import Doubt, Evidence
 from analysis.doubts.every_row import check_rows
 from analysis.doubts.predictions import identify_profile
 from analysis.log.log import Log, Targets
+from analysis.log.steadiness import find_steadiness
 from analysis.metrics import METRICS
 from analysis.metrics.catalogue import CATALOGUE
+from analysis.metrics.waits import find_lower_bounds
 from analysis.progress import Progress, ignore_progress
 from analysis.runs.opening import open_run
 from analysis.runs.run import Run
-from analysis.summary.bounds import read_intervals
-from analysis.summary.run_summary import MachineName, Metrics, Prediction, Provenance, Summary
-from replayer.schema import Machine
+from analysis.summary.run_summary import MachineName, Provenance, Summary
+from replayer.schema import Machine, RunInfo, Window, describe_cut
 from tracegen.errors import InputError
 from tracegen.schema import Trace
 
@@ -85,8 +84,9 @@ def _compare_with_trace(run: Run, trace: Path, progress: Progress) -> Iterator[D
     ):
         for number, rank in enumerate(run.ranks):
             own = Trace(str(trace).replace("{rank}", str(rank.info.rank or 0)))
-            planned = replanned.plan_anew(own.path, rank.path, rank.info, Path(folder) / f"{number}.parquet")
-            yield from replanned.find_deviations(rank.path, rank.info, own, planned)
+            moves = Path(folder) / f"{number}.parquet"
+            planned = against_trace.plan_anew(own.path, rank.path, rank.info, moves)
+            yield from against_trace.find_deviations(rank.path, rank.info, own, planned)
             planned.moves.unlink()
             advance(1)
 
@@ -135,26 +135,22 @@ def judge(run: Run, log: Log, progress: Progress = ignore_progress) -> Summary:
         host_cores=run.host_cores,
         causes=run.count_causes() if values["failed_moves"] else {},
         lost=sum_lost_time(cells),
+        steadiness=find_steadiness(log),
+        is_steady_window=run.steady_ns is not None,
     )
-    contradictions = audit.find_contradictions(run.infos, run.facts, count_moves(cells.filter(~pl.col("beyond"))))
-    prediction, unbounded = _predict(run, values, log.targets)
-    own = [*run.doubts, *contradictions, *unbounded, *doubts.find_doubts(evidence)]
-    found = doubts.sort_doubts(own)
+    counts = count_moves(cells.filter(~pl.col("beyond")))
+    contradictions = integrity.find_contradictions(run.infos, run.facts, counts)
+    found = checks.sort_doubts([*run.doubts, *contradictions, *checks.find_doubts(evidence)])
     bottleneck = values.pop("bottleneck")
-    return Summary(str(run.path), tuple(found), _provenance(run), values, bottleneck, prediction)
-
-
-def _predict(run: Run, values: Metrics, targets: Targets) -> tuple[Prediction | None, list[Doubt]]:
-    """Return what a run was predicted from, with its intervals; None if it was measured."""
-    info = run.infos[0].prediction
-    if info is None:
-        return None, []
-
-    def measure_bound(bound: Run) -> Metrics:
-        return measure(open_log(bound, targets))
-
-    intervals, unbounded = read_intervals(run, values, measure_bound)
-    return Prediction(info, intervals), unbounded
+    return Summary(
+        run=str(run.path),
+        doubts=tuple(found),
+        provenance=_provenance(run),
+        metrics=values,
+        bottleneck=bottleneck,
+        prediction=evidence.prediction,
+        more_than=find_lower_bounds(log),
+    )
 
 
 def _provenance(run: Run) -> Provenance:
@@ -177,23 +173,30 @@ def _provenance(run: Run) -> Provenance:
         machine=name,
         host_cores=run.host_cores if is_measured else None,
         storage=first.storage if is_measured else None,
+        cut=next((_describe_cut(info) for info in run.infos if info.cut_s is not None), None),
     )
 
 
-def measure(log: Log, progress: Progress = ignore_progress) -> dict[str, Any]:
-    """Compute every metric of METRICS, by its flat name.
+def _describe_cut(info: RunInfo) -> str:
+    window = info.window or Window()
+    return describe_cut(window.duration_s or window.cut_s or 0.0, window.duration_by)
+
+
+def measure(log: Log, progress: Progress = ignore_progress, groups: Iterable[str] = METRICS) -> dict[str, Any]:
+    """Compute every metric of some groups of METRICS, by its flat name.
 
     Args:
         log: the log of a run.
-        progress: shows how many of METRICS are done.
+        progress: shows how many of the groups are done.
+        groups: names of METRICS.
     """
-    order = sorted(METRICS, key=lambda name: name != "latency")  # the most memory: before requests are computed
+    order = sorted(groups, key=lambda name: name != "latency")  # the most memory: before requests are computed
     rows = {}
     with progress("judging", "metric", len(order)) as advance:
         for name in order:
             rows[name] = METRICS[name](log).collect(engine="streaming").row(0, named=True)
             advance(1)
-    return {name: _finite(value) for metric in METRICS for name, value in rows[metric].items()}
+    return {name: _finite(value) for metric in METRICS if metric in rows for name, value in rows[metric].items()}
 
 
 def _finite(value: Any) -> Any:

@@ -2,27 +2,27 @@
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from msgspec.structs import asdict
 
 from analysis.doubts.checks import STILL_RUNNING
-from analysis.log import plan_order as orders
 from analysis.log.columns import GIB
+from analysis.log.plan_order import describe_order, describe_rules
 from analysis.metrics.catalogue import describe
 from analysis.metrics.headlines import SUMMARY, heading
 from analysis.metrics.metric import Metric
 from analysis.summary.across_runs import LISTED, group_doubts, group_trials, merge_texts
-from analysis.summary.columns import Format, format_predictions, make_columns
-from analysis.summary.percentiles import note
+from analysis.summary.percentiles import bracketed, note
 from analysis.summary.run_summary import Summary
 from analysis.summary.summary import find_differences
 from replayer.schema import TIERS, Conditions, Storage, drive
 from tracegen.errors import format_count
 from tracegen.schema import ENUMS
 
+Format = Callable[[Any], str]
 Line = tuple[str, str, Format]
 """A line of a summary: its label, its metric, and how the value is shown."""
 
@@ -67,28 +67,47 @@ SECTIONS: Final[dict[str, list[Line]]] = {
 def render(summaries: list[Summary]) -> str:
     """Format summaries: doubts, conditions, a column of numbers per run, break-even, and verdicts."""
     names = _names(summaries)
-    columns = make_columns(names, summaries)
-    width = max(12, *(len(column.head) + 2 for column in columns))
+    width = max(12, *(len(name) + 2 for name in names))
     lines = [
-        *format_predictions(names, summaries),
+        *_format_predictions(names, summaries),
         *format_doubts(summaries),
         *(line for summary in summaries for line in (_conditions(summary), *_machine(summary))),
     ]
     for title, section in SECTIONS.items():
         shown = [line for line in section if any(_matters(line[1], summary) for summary in summaries)]
         if shown:
-            heads = (f"{column.head:>{column.width(width)}}" for column in columns)
-            lines += ["", f"{title:58}{''.join(heads)}"]
+            lines += ["", f"{title:58}{''.join(f'{name:>{width}}' for name in names)}"]
         for label, name, form in shown:
-            cells = (f"{column.cell(name, form):>{column.width(width)}}" for column in columns)
+            cells = (f"{_format_cell(summary, name, form):>{width}}" for summary in summaries)
             lines.append(f"  {label:56}{''.join(cells)}".rstrip())
     worth = (f"{name}: {format_break_even(s)}" for name, s in zip(names, summaries, strict=True))
     return "\n".join([*lines, *_notes(summaries), "", *worth, "", *format_verdicts(summaries)])
 
 
+def _format_predictions(names: Sequence[str], summaries: Sequence[Summary]) -> list[str]:
+    """Return a line for each predicted run, and how far such predictions were off."""
+    marks, errors = list[str](), list[str]()
+    for name, one in zip(names, summaries, strict=True):
+        if one.prediction is not None:
+            marks.append(f"PREDICTED, not measured: {name}: with {one.describe_profile()}")
+            errors.append(one.describe_errors())
+    return [*marks, *dict.fromkeys(errors)]
+
+
+def _format_cell(summary: Summary, name: str, form: Format) -> str:
+    """Return the value of a metric, or what it exceeds."""
+    value = summary.values[name]
+    if value is None:
+        least = summary.more_than.get(name)
+        return "-" if least is None else f"> {form(least)}"
+    return bracketed(name, summary.metrics, form(value))
+
+
 def _notes(summaries: list[Summary]) -> list[str]:
     """Return notes on metrics that are in brackets, missing, or easily misread."""
     notes = note((line[1] for section in SECTIONS.values() for line in section), [s.metrics for s in summaries])
+    if any(summary.more_than for summary in summaries):
+        notes.append("> …: more than that: requests due in the first half of the window were not done.")
     if any(summary.provenance.conditions.pace == "asap" for summary in summaries):
         notes.append(
             "No times per request under pace asap: the whole window is due at once, so they would be times of the"
@@ -143,10 +162,11 @@ def format_verdicts(summaries: list[Summary]) -> list[str]:
     verdicts = {
         "VALID": "complete, no move failed, log and plan agree",
         "VALID PREDICTION": "complete, log and plan agree; nothing was measured",
+        "PREDICTED OUTSIDE THE PROFILE": "complete; nothing like it was measured",
     }
     lines = []
-    for is_predicted, (verdict, why) in enumerate(verdicts.items()):
-        own = [one for one in summaries if (one.prediction is not None) == bool(is_predicted)]
+    for verdict, why in verdicts.items():
+        own = [one for one in summaries if one.verdict == verdict]
         valid = [summary.run for summary in own if summary.is_valid]
         if len(valid) > LISTED:
             valid = [f"{len(valid)} of {len(own)} runs"]
@@ -187,8 +207,12 @@ def shorten_paths(paths: Sequence[Path]) -> list[str]:
 def _matters(name: str, summary: Summary) -> bool:
     """Return whether a line is informative; tiers and sources without moves are left out."""
     value = summary.values[name]
+    if value is None:
+        value = summary.more_than.get(name)
     metric = describe(name)
     if metric.family == "lateness_{stat}_ms" and summary.provenance.conditions.pace != "open":  # no schedule
+        return False
+    if name == "unfinished_requests" and not value:
         return False
     if name in ("drain_s", "drained_bytes") and not summary.provenance.is_cut:
         return False
@@ -209,11 +233,12 @@ def _conditions(summary: Summary) -> str:
     direct = {True: ", O_DIRECT", False: ", page cache", None: ""}[conditions.direct]
     drive_of_tier = describe_drive(summary.provenance.storage)
     storage = f"; {drive_of_tier}" if drive_of_tier else ""
+    cut = f"; {summary.provenance.cut}" if summary.provenance.cut else ""
     return (
         f"{summary.run}: {conditions.model} at {conditions.bytes_per_token:,} bytes per token; {tiers};"
         f" {_ranks(conditions)}{format_count(conditions.workers, 'worker')}, pace {conditions.pace},"
-        f" {orders.describe_order(conditions)}, arrangement {orders.describe_rules(conditions)}{direct},"
-        f" verify {conditions.verify}{storage}"
+        f" {describe_order(conditions)}, arrangement {describe_rules(conditions)}{direct},"
+        f" verify {conditions.verify}{storage}{cut}"
     )
 
 
@@ -276,8 +301,7 @@ def _compare_trials(summaries: list[Summary]) -> str | None:
     if not unequal:
         return f"{len(groups)} configurations, {trials}; work is equal within each"
     if any(summary.provenance.is_cut for summary in summaries):
-        return (
-            f"{len(groups)} configurations, {trials}; runs were cut in time and got unequally far: compare their rates"
-        )
+        cut = "runs were cut in time and got unequally far"
+        return f"{len(groups)} configurations, {trials}; {cut}"
     unlike = ", ".join(sorted({name for names in unequal for name in names}))
     return f"{len(groups)} configurations, {trials}; within {len(unequal)} of them work differs: {unlike}"

@@ -47,7 +47,7 @@ def compose_answer(sweep: SweepTable) -> str:
     """Return how much memory to take, and which rules, in a few sentences."""
     best = find_best(sweep)
     if best is None:
-        return "No cell has a read, so no memory helps."
+        return "No cell has a prompt, so no memory helps."
     spread = compare_labels(sweep)
     label, with_label = sweep.label(best), ""
     if spread is not None and not spread.is_alike:
@@ -63,9 +63,9 @@ def _describe_cell(sweep: SweepTable, best: Row) -> str:
     """Return what the best cell hits, where no capacity differs."""
     sizes = describe_sizes(best, [name for name in CAPACITIES if best[name] != 0])
     rules = f" with {sweep.label(best)}" if len(sweep.cells) > 1 else ""
-    rate = _number(best, "hit_rate_ops")
-    end = f"; {_describe_bound(rate, _number(best, 'bound_ops'))}" if rate < 1 else ""
-    return f"{_begin(sizes)} hits {_reads(rate)}{rules}{end}."
+    rate = _number(best, "hit_rate_tokens")
+    bound = _describe_bound(rate, _number(best, "bound_tokens"))
+    return f"{_begin(sizes)} hits {_percent(rate)} of prompt tokens{rules}; {bound}."
 
 
 def describe_growth(curve: Curve, label: str = "") -> str:
@@ -82,8 +82,8 @@ def describe_growth(curve: Curve, label: str = "") -> str:
         named = [plateau]
     sizes = {point.gib: point for point in named if point.gib <= plateau.gib}
     first, *others = sizes.values()
-    parts = [f"{first.gib:g} GiB of {memory} hits {_reads(first.rate)}"]
-    parts += [f"{point.gib:g} GiB {_reads(point.rate, '')}" for point in others]
+    parts = [f"{first.gib:g} GiB of {memory} hits {_percent(first.rate)} of prompt tokens"]
+    parts += [f"{point.gib:g} GiB {_percent(point.rate)}" for point in others]
     if curve.without is not None:
         parts.append(f"no {memory} {_percent(curve.without.rate)}")
     beside = [part for part in (label, curve.beside) if part]
@@ -97,17 +97,13 @@ def describe_growth(curve: Curve, label: str = "") -> str:
         clauses.append(f"larger sizes add {more}")
     elif len(points) > 1 and curve.bound is not None and curve.bound - top >= ALIKE:
         clauses.append("it still rises at the largest size planned")
-    if curve.bound is not None and top < 1:
+    if curve.bound is not None:
         clauses.append(_describe_bound(top, curve.bound))
     return "; ".join(clauses) + "."
 
 
 def _rate(point: Point) -> float:
     return point.rate
-
-
-def _reads(rate: float, of: str = " of reads") -> str:
-    return "every read" if rate == 1 else f"{_percent(rate)}{of}"
 
 
 def _describe_bound(rate: float, bound: float) -> str:
@@ -186,17 +182,14 @@ def _list_cards(sweep: SweepTable) -> Iterator[Card]:
     best = find_best(sweep)
     if best is None:
         return
-    bound = _number(best, "bound_ops")
-    yield Card("Most reads that hit", _percent(best["hit_rate_ops"]), range=sweep.name(best))
-    tokens = ""
-    if best["bound_tokens"] is not None:
-        tokens = f"{_percent(best['bound_tokens'])} of prompt tokens"
-    hint = "the bound for every size"
-    yield Card("With unlimited memory", _percent(bound), range=tokens, hint=hint)
+    bound = _number(best, "bound_tokens")
+    most = _percent(best["hit_rate_tokens"])
+    yield Card("Most prompt tokens that hit", most, range=sweep.name(best))
+    yield Card("With unlimited memory", _percent(bound), hint="the bound for every size")
     least = find_least(sweep)
     label = f"Least memory for {ENOUGH:.0%} of that"
     if least is None:
-        yield Card(label, "not reached", range=f"{_percent(ENOUGH * bound)} of reads")
+        yield Card(label, "not reached", range=f"{_percent(ENOUGH * bound)} of prompt tokens")
     else:
         yield _make_size_card(sweep, label, least)
         yield _make_wear_card(least)
@@ -212,10 +205,10 @@ def _make_size_card(sweep: SweepTable, label: str, row: Row) -> Card:
     chosen = [name for name in sweep.axes or CAPACITIES if row[name] != 0]
     sizes = [(MEMORY[CAPACITIES[name]], row[name]) for name in chosen]
     if not sizes:
-        return Card(label, "none", range=f"{_percent(row['hit_rate_ops'])} of reads")
+        return Card(label, "none", range=f"{_percent(row['hit_rate_tokens'])} of prompt tokens")
     value = " + ".join("∞" if gib is None else f"{gib:g}" for _, gib in sizes)
     memory = " + ".join(memory for memory, _ in sizes)
-    hits = f"{_percent(row['hit_rate_ops'])} of reads; {sweep.label(row)}"
+    hits = f"{_percent(row['hit_rate_tokens'])} of prompt tokens; {sweep.label(row)}"
     if len(sizes) > 1:
         return Card(label, value, range=f"GiB of {memory}", hint=hits)
     return Card(label, value, "GiB", memory, hits)
@@ -258,7 +251,7 @@ def _list_doubts(sweep: SweepTable) -> Iterator[DoubtLine]:
     info = sweep.info
     times = "nothing here says how fast a drive is"
     if info.prediction is not None:
-        times = "times are predicted from a profile, without an interval"
+        times = "times are predicted from a profile"
     yield DoubtLine(
         "Planned, not measured",
         f"Hits and bytes are those of plans, which a replay would execute exactly; {times}",

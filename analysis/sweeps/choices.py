@@ -19,15 +19,15 @@ Row = dict[str, object]
 
 
 def list_possible(sweep: SweepTable) -> pl.DataFrame:
-    """Return the cells with reads whose policy an engine could have."""
-    cells = sweep.cells.drop_nulls("hit_rate_ops")
+    """Return the cells with prompts whose policy an engine could have."""
+    cells = sweep.cells.drop_nulls("hit_rate_tokens")
     possible = cells.filter(~pl.col("policy").str.contains(FUTURE, literal=True))
     return cells if possible.is_empty() else possible
 
 
 def find_best(sweep: SweepTable) -> Row | None:
-    """Return the cell that hits the most reads; of several that with the fewest bytes written."""
-    order = [-pl.col("hit_rate_ops"), pl.col("write_bytes_nvme"), *_by_size(), pl.col("cell")]
+    """Return the cell that hits the most; of several that with the fewest bytes written."""
+    order = [-pl.col("hit_rate_tokens"), pl.col("write_bytes_nvme"), *_by_size(), pl.col("cell")]
     return _first(list_possible(sweep).sort(order))
 
 
@@ -41,10 +41,11 @@ def find_least(sweep: SweepTable, *, drive: bool = True) -> Row | None:
         sweep: the cells.
         drive: whether the cell may have a drive.
     """
-    cells = list_possible(sweep).filter(pl.col("hit_rate_ops") >= ENOUGH * pl.col("bound_ops"))
+    is_enough = pl.col("hit_rate_tokens") >= ENOUGH * pl.col("bound_tokens")
+    cells = list_possible(sweep).filter(is_enough)
     if not drive:
         cells = cells.filter(pl.col("storage_capacity_gb") == 0)
-    return _first(cells.sort([*_by_size(), -pl.col("hit_rate_ops"), pl.col("cell")]))
+    return _first(cells.sort([*_by_size(), -pl.col("hit_rate_tokens"), pl.col("cell")]))
 
 
 def find_main_curve(sweep: SweepTable, label: str) -> Curve | None:
@@ -55,7 +56,7 @@ def find_main_curve(sweep: SweepTable, label: str) -> Curve | None:
     curves = [
         curve
         for axis in sweep.axes
-        for curve in sweep.curves(axis, "ops")
+        for curve in sweep.curves(axis, "tokens")
         if curve.label == label and len(curve.points) + (curve.without is not None) > 1
     ]
     return max(curves, key=_measure_rise, default=None)
@@ -86,7 +87,7 @@ class LabelSpread:
     """The differences between labels in cells of equal sizes.
 
     Attributes:
-        best: the label that hits the most reads on average over the sizes that all labels have.
+        best: the label that hits the most on average over the sizes that all labels have.
         labels: how many there are.
         points: percentage points by which the best is ahead of another where it is most ahead.
         other: that label.
@@ -116,7 +117,7 @@ def compare_labels(sweep: SweepTable) -> LabelSpread | None:
         return None
     rates: list[tuple[Row, dict[str, float]]] = []
     for _, group in rows.group_by(*CAPACITIES, maintain_order=True):
-        best = group.group_by("label", maintain_order=True).agg(pl.col("hit_rate_ops").max())
+        best = group.group_by("label", maintain_order=True).agg(pl.col("hit_rate_tokens").max())
         if len(best) == len(labels):
             rates.append((group.row(0, named=True), dict(best.iter_rows())))
     if not rates:

@@ -16,7 +16,6 @@ from analysis.sweeps.answer import make_screen
 from analysis.sweeps.shapes import find_front
 from analysis.sweeps.sweep import SweepTable, open_sweep
 from analysis.sweeps.tables import list_findings, tabulate_cells
-from tracegen.errors import InputError
 
 if TYPE_CHECKING:
     from analysis.sweeps.figures import PlainFigure
@@ -38,17 +37,6 @@ class FileReport:
     open: Callable[[Path], Any]
     list_figures: Callable[[Any], Iterable["PlainFigure"]]
     formats: dict[str, Callable[..., bytes]]
-
-    def check_format(self, form: str) -> None:
-        """Refuse a format in which only runs are reported.
-
-        Raises:
-            InputError: the format is not one of these.
-        """
-        if form not in self.formats:
-            problem = f"reports runs, not {self.what}"
-            remedy = f"pass {', '.join(self.formats)}"
-            raise InputError(problem, remedy, subject=form, setting="form")
 
 
 def make_html(

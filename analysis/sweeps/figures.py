@@ -37,7 +37,7 @@ class PlainFigure:
 def list_figures(sweep: SweepTable) -> Iterator[PlainFigure]:
     """Yield the figures of a sweep: hits by capacity, times, the front; then other hit rates."""
     for axis in sweep.axes:
-        yield _make_curves(sweep, axis, "ops")
+        yield _make_curves(sweep, axis, "tokens")
     for axis in sweep.axes:
         for by in TIMES:
             if by in sweep.cells.columns:
@@ -51,7 +51,7 @@ def list_figures(sweep: SweepTable) -> Iterator[PlainFigure]:
         lambda: find_front(sweep).filter("front").drop("front"),
     )
     for axis in sweep.axes:
-        for by in ("tokens", "requests"):
+        for by in ("ops", "requests"):
             yield _make_curves(sweep, axis, by, is_folded=True)
 
 

@@ -11,11 +11,11 @@ from altair.utils.schemapi import debug_mode
 from markupsafe import Markup
 
 from analysis.progress import Progress, ignore_progress
-from analysis.report import svg as drawing
-from analysis.report import text as wording
 from analysis.report.chart_files import NamedPlot
 from analysis.report.first_screen.form import FirstScreen
 from analysis.report.page import Table, keep_flags_whole
+from analysis.report.svg import COLOURS, render_svg
+from analysis.report.text import format_number
 from analysis.sweeps.figures import PlainFigure
 
 _FOLDER: Final = Path(__file__).parent
@@ -62,7 +62,7 @@ def render_plain_page(page: PlainPage, progress: Progress = ignore_progress) -> 
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
     )
-    environment.filters |= {"number": wording.format_number, "flags": keep_flags_whole}
+    environment.filters |= {"number": format_number, "flags": keep_flags_whole}
     figures = []
     with debug_mode(False), progress("drawing", "chart", len(page.figures)) as advance:
         for figure in page.figures:
@@ -74,7 +74,7 @@ def render_plain_page(page: PlainPage, progress: Progress = ignore_progress) -> 
         figures=figures,
         open_rows=OPEN_ROWS,
         style=Markup((report / "page.css").read_text()),  # noqa: S704 (our own file)
-        colours=drawing.COLOURS,
+        colours=COLOURS,
     )
 
 
@@ -92,7 +92,7 @@ def _draw(figure: PlainFigure) -> _DrawnFigure | None:
     if plot is None:
         return None
     label = f"{figure.title}. The table below has its data."
-    svg = drawing.render_svg(plot.chart, plot.rows, f"{figure.name}-", label)
+    svg = render_svg(plot.chart, plot.rows, f"{figure.name}-", label)
     table = convert_table(figure.title, figure.table())
     return _DrawnFigure(figure, Markup(svg), table)  # noqa: S704 (XML)
 

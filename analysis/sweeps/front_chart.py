@@ -35,7 +35,12 @@ def draw_front(sweep: SweepTable) -> Plot | None:
             scale=alt.Scale(domain=[0, most * 1.02]),
             axis=alt.Axis(tickCount=8),
         ),
-        y=alt.Y("y:Q", title="reads that hit", scale=alt.Scale(domain=[low, high]), axis=share),
+        y=alt.Y(
+            "y:Q",
+            title="prompt tokens that hit",
+            scale=alt.Scale(domain=[low, high]),
+            axis=share,
+        ),
     )
     layers = (_mark_front(base), _mark_cells(base), *_mark_names(base))
     return Plot(alt.layer(*layers).properties(width=width, height=height), rows)
@@ -65,7 +70,7 @@ def _name_points(table: pl.DataFrame, width: int, height: int) -> pl.DataFrame:
                 taken.append(box)
                 sides[row["cell"]] = side
                 break
-    words = "{}: {}% of reads, {} GiB written"
+    words = "{}: {}% of prompt tokens, {} GiB written"
     percent, gib = (100 * pl.col("rate")).round(1), pl.col("gib").round(1)
     place = pl.col("cell").replace_strict(sides, default=None, return_dtype=pl.String)
     return table.sort("front", maintain_order=True).with_columns(

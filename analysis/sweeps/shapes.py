@@ -9,8 +9,8 @@ import polars as pl
 
 from analysis.sweeps.sweep import MEMORY, Curve, Point, SweepTable
 
-CLIFF_POINTS: Final = 10.0
-"""Percentage points per halving from which a loss is a cliff."""
+CLIFF: Final = 0.1
+"""Share of the bound per halving from which a loss is a cliff."""
 LEAST_RISE: Final = 0.05
 """Rise of the hit rate from which a curve can have a knee: a flat one has none."""
 KNEE_RISE: Final = 0.1
@@ -32,13 +32,14 @@ class Cliff:
 
 
 def find_cliff(curve: Curve) -> Cliff | None:
-    """Return the steepest part of a curve; None if no halving loses CLIFF_POINTS."""
+    """Return the steepest part of a curve; None if no halving loses CLIFF of the bound."""
     steps = [
         Cliff(low, high, 100 * (high.rate - low.rate) / math.log2(high.gib / low.gib))
         for low, high in itertools.pairwise(curve.points)
     ]
+    least = 1.0 if curve.bound is None else curve.bound
     steepest = max(steps, key=lambda step: step.points, default=None)
-    return steepest if steepest is not None and steepest.points >= CLIFF_POINTS else None
+    return steepest if steepest is not None and steepest.points >= 100 * CLIFF * least else None
 
 
 def find_knee(curve: Curve) -> Point | None:
@@ -100,15 +101,15 @@ def find_front(sweep: SweepTable) -> pl.DataFrame:
     A cell is on the front if no other hits as often with fewer bytes, or more often with as few.
 
     Returns:
-        The columns name, gib (written to nvme), rate (of reads), cell, and front (a boolean), by
-        rising gib; cells without reads are left out. Empty if no cell has an nvme tier.
+        The columns name, gib (written to nvme), rate (of prompt tokens), cell, and front (a
+        boolean), by rising gib; cells without prompts are left out. Empty if no cell has an nvme tier.
     """
-    cells = sweep.cells.filter(pl.col("hit_rate_ops").is_not_null())
+    cells = sweep.cells.filter(pl.col("hit_rate_tokens").is_not_null())
     rows = [
         {
             "name": sweep.name(row),
             "gib": row["write_bytes_nvme"] / 2**30,
-            "rate": row["hit_rate_ops"],
+            "rate": row["hit_rate_tokens"],
             "cell": row["cell"],
         }
         for row in cells.iter_rows(named=True)

@@ -12,7 +12,7 @@ from replayer.schema import SimulationInfo, read_simulation
 
 CAPACITIES: Final = {"gpu_mem_gb": "gpu", "cpu_mem_gb": "cpu", "storage_capacity_gb": "nvme"}
 """Tiers by the column of their capacity."""
-RATES: Final = {"ops": "reads", "tokens": "prompt tokens", "requests": "requests"}
+RATES: Final = {"tokens": "prompt tokens", "ops": "reads", "requests": "requests"}
 """What each hit rate counts, by the suffix of its column."""
 TIMES: Final = {
     "wall_clock_tok_s": "tokens/s",

@@ -9,16 +9,16 @@ from analysis.sweeps.sweep import CAPACITIES, MEMORY, Curve, SweepTable
 
 _DAYS: Final = "drive written, GiB/day"
 _SHOWN: Final = (
-    *("hit_rate_ops", "hit_rate_tokens", "hit_rate_requests", "bound_ops"),
+    *("hit_rate_tokens", "bound_tokens", "hit_rate_ops", "hit_rate_requests"),
     *("recomputed_tokens", "evictions_cpu", "evictions_nvme"),
     *("peak_read_gib_s_nvme", "peak_write_gib_s_nvme", "drive_writes_per_day"),
 )
 _HEADS: Final = {
     "cell": "plan",
+    "hit_rate_tokens": "hit rate",
+    "bound_tokens": "bound",
     "hit_rate_ops": "hits, reads",
-    "hit_rate_tokens": "hits, tokens",
     "hit_rate_requests": "hits, requests",
-    "bound_ops": "bound, reads",
     "recomputed_tokens": "tokens recomputed",
     "evictions_cpu": "evicted from DRAM",
     "evictions_nvme": "evicted from the drive",
@@ -29,8 +29,8 @@ _HEADS: Final = {
 
 
 def list_findings(sweep: SweepTable) -> list[str]:
-    """Return what each curve looks like by share of reads, as sentences; steep cliffs first."""
-    curves = [curve for axis in sweep.axes for curve in sweep.curves(axis, "ops")]
+    """Return what each curve looks like as sentences; steep cliffs first."""
+    curves = [curve for axis in sweep.axes for curve in sweep.curves(axis, "tokens")]
     return [describe_curve(curve) for curve in sorted(curves, key=_rank)]
 
 

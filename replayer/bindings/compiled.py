@@ -238,6 +238,8 @@ RECORD: Final = np.dtype(
     align=True,
 )
 
+UNFINISHED: Final = np.dtype([("request", np.int64), ("due_ns", np.int64), ("qos", np.int32), ("in_prefill", np.int32)])
+
 
 _LIBRARY: Final = library("replayer._core")
 _VOID: Final = None
@@ -295,6 +297,7 @@ _SIGNATURES: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
     "engine_run_delay": (_I, (_P,)),
     "engine_state": (_VOID, (_P, _P)),
     "engine_totals": (_VOID, (_P, _P)),
+    "engine_unfinished": (_I, (_P, _P, _I)),
     "engine_take_records": (_I, (_P, _P)),
     "engine_take_rows": (_I, (_P, _P)),
     "prediction_new": (_P, (_P, _P, _P, _P, _P, _P, _P)),
@@ -303,6 +306,7 @@ _SIGNATURES: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
     "prediction_stop": (_VOID, (_P,)),
     "prediction_state": (_VOID, (_P, _P)),
     "prediction_totals": (_VOID, (_P, _P)),
+    "prediction_unfinished": (_I, (_P, _P, _I)),
     "prediction_take_records": (_I, (_P, _P)),
     "prediction_take_rows": (_I, (_P, _P)),
     "records_split": (_VOID, (_P, _I, _I, _P, _P, _I)),

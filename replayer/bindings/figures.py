@@ -20,7 +20,7 @@ class FiguresStruct(Structure):
 
     _fields_ = (
         ("bytes", c_int64 * 2 * 3),
-        *((name, c_int64) for name in ("requests", "is_steady", "reads", "hits")),
+        *((name, c_int64) for name in ("requests", "is_steady", "prompt_tokens", "hit_tokens")),
         *((name, c_int64 * _BUCKETS) for name in ("nvme_reads", "first_bytes")),
     )
 

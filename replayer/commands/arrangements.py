@@ -8,7 +8,7 @@ from replayer.arrangements.loading import load_arrangement, read_shipped, shippe
 @click.command(epilog="Example: replayer arrangements lmcache")
 @click.argument("name", required=False)
 def arrangements(name: str | None) -> None:
-    """List the arrangements that ship with the tool, or print the TOML file of one.
+    """List the arrangements that ship, or print one as TOML.
 
     A copy of the file, with other values, is an arrangement of your own: pass it as --arrangement.
     """

@@ -60,9 +60,10 @@ def model(
     *,
     as_json: bool,
 ) -> None:
-    """Print the geometry of a model's KV cache, of a known name or a Hugging Face config.json.
+    """Print the geometry of a model's KV cache.
 
-    Without a name, prints the known names with their bytes per token.
+    The model is a known name or a Hugging Face config.json. Without a name, prints the known names
+    with their bytes per token.
     """
     sharding = Sharding(kv_dtype, tensor_parallel, pipeline_parallel)
     wanted = list(MODELS.values()) if name is None else [find_model(name)]

@@ -24,15 +24,16 @@ from replayer.planning.offered_load import Offered
 from replayer.planning.pace import PlanWindow, Span
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.planning.plan_settings import PlanSettings, resolve_plan
-from replayer.planning.plan_summary import PlanSummary
 from replayer.planning.plan_table import PlannedMoves
 from replayer.record.columns import TIERS
+from replayer.record.options import DECODE_WORDS
 from replayer.record.run_info import PairCounts, PlanInfo, TierCounts
+from replayer.record.simulation import CellValue
 from replayer.run.preflight import describe_disk_use, describe_time
 from tracegen.errors import InputError, format_count
 from tracegen.schema import Trace
 
-_Simulated = tuple[Plan, PlanSummary, Offered, list[Finding]]
+_Simulated = tuple[PlanEvidence, Offered, list[Finding]]
 
 
 @click.command(epilog="Example: replayer plan trace.parquet --model llama3.1-8b --cpu-mem-gb 4")
@@ -50,9 +51,9 @@ _Simulated = tuple[Plan, PlanSummary, Offered, list[Finding]]
     help="Also write every move to this Parquet file.",
 )
 def plan(trace: Path, as_json: bool, like: Path | None, moves: Path | None, **flags: Any) -> None:
-    """Simulate a replay without any I/O: hits, bytes and the peak footprint per tier.
+    """Plan a replay: hits, bytes and the footprint per tier.
 
-    Ends with reasons why a tier brings little, if `replayer why` finds any.
+    Does no I/O. Ends with reasons why a tier brings little, if `replayer why` finds any.
     """
     opened = Trace(trace)
     if like is None:
@@ -61,16 +62,17 @@ def plan(trace: Path, as_json: bool, like: Path | None, moves: Path | None, **fl
         _refuse_plan_flags(list(flags))
         model, options = read_options(like, opened)
     options.usable()  # refuses bad capacities before any planning
-    made, summary, offered, findings = _simulate(opened, options, moves)
+    evidence, offered, findings = _simulate(opened, options, moves)
     if as_json:
-        content = _to_json(made, summary, offered, opened)
+        content = _to_json(evidence, offered, opened)
         click.echo(json.dumps(content | {"findings": tabulate_findings(findings)}, indent=2))
         return
     bytes_per_token = f"{options.bytes_per_token.per_token:,} bytes per token"
     rules = describe_arrangement(options.arrangement)
-    title = f"{trace} for {model}, {bytes_per_token}; arrangement {rules}{_describe_order(options)}"
-    time = None if like is not None else Span(*resolve_time(opened))
-    click.echo("\n".join([title, *_render(made, summary, offered, time)]))
+    order = f"{_describe_order(options)}; {DECODE_WORDS[options.selection.decode]}"
+    title = f"{trace} for {model}, {bytes_per_token}; arrangement {rules}{order}"
+    time = None if like is not None else Span(*resolve_time(opened), duration_by="recipe")
+    click.echo("\n".join([title, *_render(evidence, offered, time)]))
     if findings:
         click.echo("\n".join(["", "  why a tier brings little:", *render_findings(findings)]))
 
@@ -99,20 +101,24 @@ def _simulate(trace: Trace, options: PlanOptions, moves: Path | None) -> _Simula
             if table is not None:
                 listeners.append(table.add)
             summary = made.simulate(bar.update, listeners)
-        findings = diagnose(PlanEvidence(made, summary, observation, bar.update))
-    return made, summary, observation.counts.load.summarise(options), findings
+        evidence = PlanEvidence(made, summary, observation, bar.update)
+        findings = diagnose(evidence)
+    return evidence, observation.counts.load.summarise(options), findings
 
 
-def _to_json(made: Plan, summary: PlanSummary, offered: Offered, trace: Trace) -> dict[str, Any]:
+def _to_json(evidence: PlanEvidence, offered: Offered, trace: Trace) -> dict[str, Any]:
     """Return what `--json` prints of a plan."""
-    content: dict[str, Any] = msgspec.to_builtins(summary.to_info())
+    content: dict[str, Any] = msgspec.to_builtins(evidence.summary.to_info())
+    options = evidence.plan.options
     del content["plan_checkpoints"]
-    arrangement = made.options.arrangement.to_record()
+    arrangement = options.arrangement.to_record()
     return content | {
         "trace_fingerprint": trace.metadata.fingerprint,
         "arrangement": arrangement.name,
         "rules": arrangement.rules,
-        "order": msgspec.to_builtins(made.options.order.to_info()),
+        "decode": options.selection.decode,
+        "order": msgspec.to_builtins(options.order.to_info()),
+        "hit_rate_tokens": evidence.cell["hit_rate_tokens"],
         "offered": msgspec.to_builtins(offered),
     }
 
@@ -128,16 +134,16 @@ def _describe_order(options: PlanOptions) -> str:
     return f"; by reference {order.name}: pace {options.demand.pace.kind}, {workers}"
 
 
-def _render(made: Plan, summary: PlanSummary, offered: Offered, time: Span | None) -> list[str]:
+def _render(evidence: PlanEvidence, offered: Offered, time: Span | None) -> list[str]:
     """Render a plan as lines for a terminal.
 
     Args:
-        made: the plan, simulated.
-        summary: of the plan.
+        evidence: the plan, simulated.
         offered: what the trace asks of the tiers at its own times.
         time: how long a run of it may take; None: not shown.
     """
     needed = []
+    made, summary = evidence.plan, evidence.summary
     if made.options.usable()[NVME] != 0:
         window = PlanWindow.for_pace(made.options.demand.pace)
         needed.append(f"  {describe_disk_use(made, summary, window)}")
@@ -146,7 +152,7 @@ def _render(made: Plan, summary: PlanSummary, offered: Offered, time: Span | Non
     totals = summary.to_info()
     return [
         *offered_load.format_usable(made.options),
-        *_render_totals(totals),
+        *_render_totals(totals, evidence.cell["hit_rate_tokens"]),
         "",
         *_render_tiers(totals),
         "",
@@ -157,13 +163,12 @@ def _render(made: Plan, summary: PlanSummary, offered: Offered, time: Span | Non
     ]
 
 
-def _render_totals(totals: PlanInfo) -> list[str]:
+def _render_totals(totals: PlanInfo, hit_rate: CellValue) -> list[str]:
     hits = totals.hits.gpu + totals.hits.cpu + totals.hits.nvme
     rate = "no reads"
     if totals.reads:
-        of_reads = f"{hits / totals.reads:.1%} of reads"
-        of_ops = f"{hits / totals.ops:.1%} of ops, with first writes as misses"
-        rate = f"{of_reads}; {of_ops}"
+        of_tokens = "" if hit_rate is None else f"{hit_rate:.1%} of prompt tokens; "
+        rate = f"{of_tokens}{hits / totals.reads:.1%} of reads"
     counts = ", ".join(
         [
             f"{format_count(hits, 'hit')} ({rate})",

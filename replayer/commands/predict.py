@@ -36,7 +36,7 @@ def load_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def profile_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --profile, --speed and --bounds to a command."""
+    """Add --profile and --speed to a command."""
     return add_options(PROFILE_OPTIONS, command)
 
 
@@ -58,14 +58,13 @@ def predict(
     speed: dict[Tier, float],
     output: Path,
     *,
-    bounds: bool,
     as_json: bool,
     **flags: Any,
 ) -> None:
-    """Predict a replay from a profile, without any I/O (docs/predicting.md).
+    """Predict a replay from a profile (docs/predicting.md).
 
-    The plan, the workers and the load are those of `replayer run` with the same flags. The times
-    are those of the machine and the conditions that `replayer profile` measured.
+    Does no I/O. The plan, the workers and the load are those of `replayer run` with the same flags.
+    The times are those of the machine and the conditions that `replayer profile` measured.
     """
     system = AssumedSystem(load_profile(profile), speed)
     opened = Trace(trace)
@@ -79,7 +78,6 @@ def predict(
         settings=settings,
         system=system,
         output=output,
-        has_bounds=bounds,
         console=_Console(choose_screen()),
     )
     try:

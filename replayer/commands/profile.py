@@ -83,7 +83,7 @@ def profile(
     force: bool,
     **flags: Any,
 ) -> None:
-    """Measure how long the tiers of this machine take, for `replayer predict`.
+    """Measure this machine's tiers for `replayer predict`.
 
     The profile is for replays with the same layout, I/O and verification. Nothing else should run
     on the machine meanwhile (docs/predicting.md).

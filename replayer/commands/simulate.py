@@ -12,7 +12,7 @@ import msgspec
 
 from replayer.commands.shared.prediction_options import add_speed, load_system
 from replayer.commands.shared.run_console import make_bar
-from replayer.commands.shared.simulation_table import check_column, render_cells, sort_cells
+from replayer.commands.shared.simulation_table import find_column, render_cells, sort_cells
 from replayer.flags.flag_types import ListOf, WholeNumber
 from replayer.flags.plan_flags import plan_options
 from replayer.planning.plan_settings import PlanSettings
@@ -97,18 +97,18 @@ def simulate(
     yes: bool,
     **flags: Any,
 ) -> None:
-    """Plan a trace for every combination of settings, without any I/O.
+    """Plan a trace for every combination of settings.
 
     --model, --gpu-mem-gb, --cpu-mem-gb, --storage-capacity-gb, --arrangement, --engine, --policy,
     --ttl and --chunk-tokens take lists of values separated by commas; inside one --policy, write +
-    for the comma. Each cell is what `replayer plan` counts with the same settings.
+    for the comma. Each cell is what `replayer plan` counts with the same settings, without any I/O.
     """
     opened = Trace(trace)
     if output is not None:
         check_table_path(output, trace, force=force)
     system = load_system(flags.pop("profile"), flags.pop("speed"))
     if sort is not None:
-        check_column(sort, has_times=system is not None)
+        sort = find_column(sort, has_times=system is not None)
     threads = threads or len(os.sched_getaffinity(0))
     axes = _take_axes(flags)
     settings = cast("PlanSettings", flags)
@@ -206,5 +206,6 @@ def _describe_grid(
         span_s=span_s,
         order=grid[0].options.order.to_info(),
         axes=find_axes(cells),
-        settings={name: str(value) for name, value in flags.items() if value is not None},
+        settings={name: str(value) for name, value in flags.items() if value is not None}
+        | {"decode": grid[0].options.selection.decode},
     )

@@ -12,11 +12,12 @@ import click
 import msgspec
 
 from replayer.commands.shared.run_console import make_bar
-from replayer.flags.flag_types import DecimalNumber
+from replayer.flags.flag_types import DecimalNumber, Share
 from replayer.flags.plan_flags import PLAN_OPTIONS, add_options
 from replayer.models.known import MODELS, find_model
 from replayer.planning.plan import Plan
 from replayer.planning.plan_settings import UNLIMITED, PlanSettings, resolve_plan
+from replayer.record.options import DECODE_WORDS
 from replayer.sizing import text
 from replayer.sizing.answer import Answer, Choice, Sizing
 from replayer.sizing.halves import BYS, By
@@ -69,17 +70,17 @@ SIZE_OPTIONS: Final = (
     click.argument("trace", type=click.Path(path_type=Path), required=False),
     click.option(
         "--hit-rate",
-        type=DecimalNumber(),
+        type=Share(),
         metavar="SHARE",
-        help="The least hit rate, such as 0.9.",
+        help="The least hit rate: 0.9, or 90%.",
     ),
     click.option(
         "--by",
         type=click.Choice(BYS),
-        default="ops",
+        default="tokens",
         show_default=True,
-        help="What --hit-rate counts. ops: hits of all reads. tokens: prompt tokens that hits spare, of all"
-        " prompt tokens. requests: requests all of whose reads hit, of all with a read.",
+        help="What --hit-rate counts; decode reads never count. tokens: prompt tokens that hits"
+        " spare, as vLLM reports. ops: reads that hit. requests: those all of whose reads hit.",
     ),
     click.option(
         "--dwpd",
@@ -133,10 +134,10 @@ _EXAMPLE: Final = "replayer size trace.parquet --model llama3.1-8b --hit-rate 0.
 @click.command(epilog=f"Example: {_EXAMPLE} --nvme-gib-s 7")
 @size_options
 def size(trace: Path | None, rounds: Rounds | None, as_json: bool, **flags: Any) -> None:
-    """Find the least DRAM and NVMe that reach a hit rate, without any I/O.
+    """Find the least DRAM and NVMe that reach a hit rate.
 
-    Finds both sizes, or one if --cpu-mem-gb or --storage-capacity-gb gives the other. With
-    --prefill-tok-s and --nvme-gib-s, also says whether loading beats computing again.
+    Does no I/O. Finds both sizes, or one if --cpu-mem-gb or --storage-capacity-gb gives the other.
+    With --prefill-tok-s and --nvme-gib-s, also says whether loading beats computing again.
 
     --rounds 20x10x4096 --model NAME --pool-gb 80 says without a trace in which round hits fall.
     """
@@ -175,7 +176,8 @@ def _size_trace(trace: Trace, flags: Flags, *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(_to_json(answer, model), indent=2))
         return
-    title = f"{trace.path} for {model}, {options.bytes_per_token.per_token:,} bytes per token"
+    bytes_per_token = f"{options.bytes_per_token.per_token:,} bytes per token"
+    title = f"{trace.path} for {model}, {bytes_per_token}; {DECODE_WORDS[options.selection.decode]}"
     click.echo("\n".join([title, *text.format_answer(answer)]))
 
 
@@ -185,7 +187,7 @@ def _read_targets(flags: Flags) -> SizeTargets:
         raise InputError("no hit rate is asked for", "pass one, such as `hit_rate=0.9`")
     if not 0 < rate <= 1:
         problem = "is not a share from 0 to 1"
-        raise InputError(problem, "write 0.9 for 90%", subject=rate, setting="hit_rate")
+        raise InputError(problem, "write 0.9 or 90%", subject=rate, setting="hit_rate")
     return SizeTargets(rate, cast("By", flags["by"]), flags["dwpd"], flags["nvme_gib_s"])
 
 

@@ -58,11 +58,11 @@ def sweep(
     as_json: bool,
     output: Path,
 ) -> None:
-    """Replay the cases of a TOML file, or of a shipped sweep, each in several trials.
+    """Replay the cases of a TOML file, each in several trials.
 
-    GRID is a file (docs/sweeps.md), or one of drive, engines, load, submission-full,
-    submission-smoke.
-    After an interruption, the same command continues: complete trials are not replayed again.
+    GRID is a file (docs/sweeps.md), or the name of one that ships: demo, drive, engines, load,
+    submission-full, submission-smoke. After an interruption, the same command continues: complete
+    trials are not replayed again.
     """
     loaded = load_sweep(find_sweep(grid), trials, overrides)
     if not dry_run:
@@ -93,14 +93,14 @@ def _describe_sweep(loaded: Sweep) -> list[str]:
     trials = format_count(loaded.trials, "trial")
     limits = [case.time_limit_s() for case in loaded.cases]
     known = [limit for limit in limits if limit is not None]
-    pauses_s = loaded.pause_s * (len(loaded.cases) - 1)
+    pauses_s = loaded.pause_s * (loaded.trials * len(loaded.cases) - 1)
     minutes = (loaded.trials * sum(known) + pauses_s) / 60
     rest = ""
     if len(known) < len(limits):
         unlimited = format_count(len(limits) - len(known), "case")
         rest = f", and as long as {unlimited} without --duration take"
     return [
-        f"{trials} of each, {loaded.pause_s:g} s of pause before another case",
+        f"{trials} of each, interleaved, {loaded.pause_s:g} s of pause before each replay",
         f"at most {minutes:,.3g} minutes for --duration, --drain and pauses{rest}",
         *map(_describe_case, loaded.cases),
     ]

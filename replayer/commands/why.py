@@ -15,6 +15,7 @@ from replayer.flags.plan_flags import plan_options
 from replayer.planning.plan import Plan
 from replayer.planning.plan_settings import PlanSettings, resolve_plan
 from replayer.record.columns import TIERS
+from replayer.record.options import DECODE_WORDS
 from tracegen.errors import format_count
 from tracegen.schema import Trace
 
@@ -22,9 +23,10 @@ from tracegen.schema import Trace
 @click.command(epilog="Example: replayer why trace.parquet --model llama3.1-8b --cpu-mem-gb 4")
 @plan_options
 def why(trace: Path, as_json: bool, **flags: Any) -> None:
-    """Name the reasons why a tier brings little, each with its counts and a remedy.
+    """Name the reasons why a tier brings little.
 
-    Plans the trace without any I/O, and again without each rule that may cost hits.
+    Each has its counts and a remedy. Plans the trace without any I/O, and again without each rule
+    that may cost hits.
     """
     opened = Trace(trace)
     model, options = resolve_plan(opened, cast("PlanSettings", flags))
@@ -41,14 +43,19 @@ def why(trace: Path, as_json: bool, **flags: Any) -> None:
             "plan_fingerprint": summary.plan_fingerprint,
             "reads": evidence.reads,
             "hits": hits,
+            "hit_rate_tokens": evidence.cell["hit_rate_tokens"],
             "findings": tabulate_findings(findings),
         }
         click.echo(json.dumps(shown, indent=2))
         return
     each = ", ".join(f"{hits[tier]:,} in {tier}" for tier in evidence.tiers())
+    rate = evidence.cell["hit_rate_tokens"]
+    decode = DECODE_WORDS[options.selection.decode]
+    tokens = [] if rate is None else [f"  {rate:.1%} of prompt tokens hit, {decode}"]
     lines = [
         f"{trace} for {model}; arrangement {describe_arrangement(options.arrangement)}",
         f"  {evidence.reads:,} reads: {format_count(sum(hits.values()), 'hit')} ({each})",
+        *tokens,
         *render_findings(findings),
     ]
     if not findings:

@@ -148,6 +148,8 @@ enum { ASAP, CLOSED, OPEN };
 typedef struct {
     int64_t position, due_ns, end_ns, wait_ns, admitted_ns;
     int32_t row, request, first_move, last_move, next, moves;
+    int32_t planned;            /* row of the op that the plan gave its moves to */
+    int32_t place;              /* in the ring of ops by position */
     int32_t left;               /* moves that are not done */
     int32_t foreground;         /* of them, those that its request waits for */
     int8_t qos, role;
@@ -192,6 +194,15 @@ int64_t scheduler_decided(const Scheduler *s);
 void scheduler_decide_no_more(Scheduler *s, int64_t positions);  /* none from this position on */
 int64_t scheduler_window_bytes(const Scheduler *s);
 int64_t scheduler_in_window(const Scheduler *s);
+/* A request that was due and is not done. */
+typedef struct {
+    int64_t request, due_ns;
+    int32_t qos;
+    int32_t in_prefill;         /* flag: ops of its prefill are not done */
+} Unfinished;
+/* List the requests that were due before `until` and are not done; NEVER: those that have begun.
+ * Returns their number, and the first `room` of them in `out`. */
+int64_t scheduler_unfinished(const Scheduler *s, int64_t until, Unfinished *out, int64_t room);
 /* For tests: entries of each tier's ledger; ops, moves, edges, groups, needs in use; keys waited
  * for. */
 void scheduler_account(const Scheduler *s, int64_t *out);
@@ -222,7 +233,7 @@ int64_t planner_next(Planner *p, int64_t most, const PlannedOp **ops, const Plan
 const Placement *planner_placement(const Planner *p);
 
 /* ---- counting.c: what a simulation counts of a plan (docs/simulating.md). ---- */
-enum { SOURCES = 5 };           /* `source` of a trace has so many words */
+enum { RAG = 4, SOURCES };      /* `source` of a trace: a document's, and how many words it has */
 typedef struct {
     int64_t reads[SOURCES], hits[SOURCES][TIERS];
     int64_t prompt_tokens[SOURCES];             /* of prefill ops */

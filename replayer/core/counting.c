@@ -4,8 +4,9 @@
 
 enum { HAS_OP = 1, HAS_READ = 2, HAS_MISSED = 4 };  /* of a request */
 
-/* A read hits, or misses. */
+/* A read hits, or misses. Decode reads, of what the request has just written, are in no hit rate. */
 static void count_read(Counts *c, const TraceOp *op, const TraceKey *key, int tier) {
+    if (op->phase != PREFILL) return;
     c->reads[op->source]++;
     uint8_t *request = &c->request[op->request];
     c->reading_requests += !(*request & HAS_READ);
@@ -16,8 +17,7 @@ static void count_read(Counts *c, const TraceOp *op, const TraceKey *key, int ti
         return;
     }
     c->hits[op->source][tier]++;
-    if (op->phase == PREFILL)   /* the tokens of an object that were not stored are computed again */
-        c->spared_tokens[op->source][tier] += key->stored;
+    c->spared_tokens[op->source][tier] += key->stored;  /* what was not stored is computed again */
 }
 
 /* Per key: bit t: tier t holds the object; bit 4 + t: and nothing has read that entry yet. */

@@ -572,6 +572,13 @@ void engine_totals(Engine *e, Totals *out) {
     pthread_mutex_unlock(&e->lock);
 }
 
+int64_t engine_unfinished(Engine *e, Unfinished *out, int64_t room) {
+    pthread_mutex_lock(&e->lock);
+    int64_t count = run_unfinished(&e->run, out, room);
+    pthread_mutex_unlock(&e->lock);
+    return count;
+}
+
 int64_t engine_take_records(Engine *e, const Record **out) {
     pthread_mutex_lock(&e->lock);
     int64_t count = run_take_records(&e->run.records, (const void **)out);
@@ -619,10 +626,10 @@ int64_t core_sizes(int64_t *out) {
         sizeof(TraceOp),     sizeof(TraceRequest), sizeof(TraceKey), sizeof(Workload),
         sizeof(PlannedMove), sizeof(TierRules),    sizeof(Rules),    sizeof(Account),
         sizeof(Totals),      sizeof(Load),         sizeof(Op),       sizeof(Move),
-        sizeof(Device),      sizeof(PlannedOp),    sizeof(Counts),   sizeof(Fault),
-        sizeof(BlockIO),     sizeof(Extent),       sizeof(Object),   sizeof(Settings),
-        sizeof(Job),         sizeof(Record),       sizeof(State),    sizeof(Figures),
-        sizeof(Station),     sizeof(Profile),
+        sizeof(Unfinished),  sizeof(Device),       sizeof(PlannedOp), sizeof(Counts),
+        sizeof(Fault),       sizeof(BlockIO),      sizeof(Extent),   sizeof(Object),
+        sizeof(Settings),    sizeof(Job),          sizeof(Record),   sizeof(State),
+        sizeof(Figures),     sizeof(Station),      sizeof(Profile),
     };
     memcpy(out, sizes, sizeof sizes);
     return sizeof sizes / sizeof *sizes;

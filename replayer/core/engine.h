@@ -44,7 +44,7 @@ typedef struct {
     int64_t bytes[TIERS][2];    /* moved by tier and direction: READS, WRITES; warm-up included */
     int64_t requests;           /* of the trace; 0: they have no time */
     int64_t is_steady;          /* flag: the warm-up is over */
-    int64_t reads, hits;
+    int64_t prompt_tokens, hit_tokens;  /* as the metric hit_rate_prompt_tokens counts them */
     int64_t nvme_reads[BUCKETS];    /* objects: the time to read one */
     int64_t first_bytes[BUCKETS];   /* requests: from due to the end of prefill so far */
 } Figures;
@@ -90,6 +90,8 @@ void engine_stop(Engine *e);                    /* starts no more moves */
 int64_t engine_run_delay(Engine *e);
 void engine_state(Engine *e, State *out);
 void engine_totals(Engine *e, Totals *out);
+/* The requests that were due before the cut and are not done (scheduler_unfinished). */
+int64_t engine_unfinished(Engine *e, Unfinished *out, int64_t room);
 /* Take what has been recorded since the last call; it is valid until the next. Records: rows of the
  * log. Rows: the moves of executed ops in the plan's order, seven numbers each, for the
  * fingerprint. */

@@ -26,14 +26,22 @@ static void end_warmup(Figures *f, int64_t (*requests)[2]) {
     f->is_steady = 1;
 }
 
+/* A read of a prefill, or the first touch of an object that is not a document's. */
+static bool is_prompt(const Record *r) {
+    if (r->phase != PREFILL) return false;
+    if (r->move == HIT || r->move == PROMOTE || r->move == MISS) return true;
+    return r->op == WRITE && r->source != RAG && (r->move == STORE || r->move == BYPASS);
+}
+
 static void add_row(Figures *f, const Record *r, int64_t (*requests)[2]) {
     bool succeeded = r->status == OK && transfers(r->move);
-    bool is_read = r->move == HIT || r->move == PROMOTE || r->move == MISS;
     if (succeeded && r->from_tier >= 0) f->bytes[r->from_tier][READS] += r->size_bytes;
     if (succeeded && r->to_tier >= 0) f->bytes[r->to_tier][WRITES] += r->size_bytes;
     if (r->warmup && f->is_steady) return;
-    f->reads += is_read;
-    f->hits += is_read && r->move != MISS && r->status == OK;
+    if (is_prompt(r)) {
+        f->prompt_tokens += r->tokens;
+        if (r->move == HIT || r->move == PROMOTE) f->hit_tokens += r->status == OK ? r->tokens : 0;
+    }
     if (succeeded && r->from_tier == NVME) f->nvme_reads[bucket_of(r->read_ns)]++;
     if (f->requests && r->move != DEMOTE && r->move != DROP && r->move != COPY)
         add_to_request(f, r, requests[r->request_id]);

@@ -256,6 +256,10 @@ void prediction_stop(Prediction *p) { p->run.stopping = true; }
 void prediction_state(const Prediction *p, State *out) { run_state(&p->run, out); }
 void prediction_totals(const Prediction *p, Totals *out) { *out = p->run.totals; }
 
+int64_t prediction_unfinished(const Prediction *p, Unfinished *out, int64_t room) {
+    return run_unfinished(&p->run, out, room);
+}
+
 int64_t prediction_take_records(Prediction *p, const Record **out) {
     return run_take_records(&p->run.records, (const void **)out);
 }

@@ -17,5 +17,6 @@ void prediction_stop(Prediction *p);
 void prediction_state(const Prediction *p, State *out);
 void prediction_totals(const Prediction *p, Totals *out);
 /* As of engine.h. */
+int64_t prediction_unfinished(const Prediction *p, Unfinished *out, int64_t room);
 int64_t prediction_take_records(Prediction *p, const Record **out);
 int64_t prediction_take_rows(Prediction *p, const int64_t **out);

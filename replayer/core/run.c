@@ -128,12 +128,12 @@ bool run_retire(Run *r) {
     for (int32_t at; (at = scheduler_lowest(r->scheduler)) != NONE; some = true) {
         const Op *op = scheduler_op(r->scheduler, at);
         if (op->left) break;
-        int64_t seq = 0, op_id = r->ops->op[op->row].op_id;
+        int64_t seq = 0, op_id = r->ops->op[op->planned].op_id;
         totals_op(&r->totals, op->role);
         for (int32_t move = op->first_move; move != NONE; seq++) {
             const Move *m = scheduler_move(r->scheduler, move);
             PlannedMove planned = {m->size, m->key, m->kind, m->from, m->to, m->background};
-            totals_move(&r->totals, r->ops, op->row, seq, &planned);
+            totals_move(&r->totals, r->ops, op->planned, seq, &planned);
             int64_t row[7] = {op_id, seq, m->kind, m->key, m->from, m->to, m->size};
             memcpy(append(&r->rows, sizeof row), row, sizeof row);
             move = m->next;
@@ -156,7 +156,7 @@ void run_describe(Run *r, int32_t move, int64_t worker, Record *out) {
     outside = outside < 0 ? 0 : outside < wait ? outside : wait;
     wait -= outside;
     *out = (Record){
-        .op_id = asked->op_id,
+        .op_id = r->ops->op[op->planned].op_id,
         .position = op->position,
         .request_id = op->request,
         .session_id = request->session,
@@ -196,6 +196,11 @@ void run_record(Run *r, Record *record) {
     if (record->status == OK && record->from_tier == NVME && transfers(record->move))
         s->nvme_read_bytes += record->size_bytes;
     *(Record *)append(&r->records, sizeof *record) = *record;
+}
+
+int64_t run_unfinished(const Run *r, Unfinished *out, int64_t room) {
+    int64_t until = r->state.cut ? r->state.cut_ns : NEVER;
+    return scheduler_unfinished(r->scheduler, until, out, room);
 }
 
 void run_state(const Run *r, State *out) {

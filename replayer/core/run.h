@@ -51,6 +51,7 @@ void run_record(Run *r, Record *record);
 /* Ops that are executed leave the window. Returns whether there were any. */
 bool run_retire(Run *r);
 void run_state(const Run *r, State *out);
+int64_t run_unfinished(const Run *r, Unfinished *out, int64_t room);
 int64_t run_take_records(RecordBuffer *b, const void **out);
 
 static inline bool transfers(int kind) {

@@ -404,6 +404,8 @@ static void admit_op(Scheduler *s, int32_t at, int64_t position, int role, const
         s->order = more;
         s->order_room *= 2;
     }
+    op->planned = op->row;
+    op->place = (int32_t)(s->tail & INT32_MAX);
     s->order[s->tail++ & (s->order_room - 1)] = at;
     s->decided++;
 }
@@ -423,6 +425,49 @@ static void pull_evictions(Scheduler *s, int32_t move, int64_t now) {
         pull_evictions(s, other, now);
         unblock(s, other, now, WAIT_NONE, NULL);
     }
+}
+
+/* Give the op of another slot what the plan has for this one. */
+static void hand_over(Scheduler *s, int32_t to, const Op *plan) {
+    Op *op = &s->op_pool[to];
+    op->position = plan->position;
+    op->planned = plan->planned;
+    op->place = plan->place;
+    op->role = plan->role;
+    op->wait_ns = plan->wait_ns;
+    op->moves = plan->moves;
+    op->left = plan->left;
+    op->foreground = plan->foreground;
+    op->first_move = plan->first_move;
+    op->last_move = plan->last_move;
+    s->order[op->place & (s->order_room - 1)] = to;
+    for (int32_t move = op->first_move; move != NONE; move = s->move_pool[move].next)
+        s->move_pool[move].op = to;
+}
+
+static bool may_trade(const Scheduler *s, const Op *op) {
+    const TraceOp *asked = &s->ops->op[op->row];
+    return asked->phase == PREFILL && asked->op != REMOVE && !asked->new_tokens;
+}
+
+/* Who comes first to a prompt that users share depends on the system. An op that is due and would
+ * only read what an op of another user has yet to store, which is not due, trades places with
+ * it. */
+static void trade_for_store(Scheduler *s, int32_t at) {
+    const Op *reads = &s->op_pool[at];
+    const Move *hit = &s->move_pool[reads->first_move];
+    if (reads->foreground != 1 || hit->kind != HIT || hit->blockers != 2 || !may_trade(s, reads))
+        return;
+    const Move *store = &s->move_pool[s->need_pool[hit->needs].move];
+    int32_t other = store->op;
+    const Op *stores = &s->op_pool[other];
+    const TraceRequest *request = s->ops->request;
+    if (store->kind != STORE || stores->is_due || !may_trade(s, stores) ||
+        request[stores->request].user == request[reads->request].user)
+        return;
+    Op read_plan = *reads, store_plan = *stores;
+    hand_over(s, at, &store_plan);
+    hand_over(s, other, &read_plan);
 }
 
 static void enqueue(Scheduler *s, RequestState *r, int32_t at) {
@@ -449,6 +494,7 @@ static void become_due(Scheduler *s, int32_t at) {
     }
     int64_t due = op->due_ns;
     op->is_due = 1;
+    trade_for_store(s, at);
     for (int32_t move = op->first_move; move != NONE; move = s->move_pool[move].next) {
         pull_evictions(s, move, due);
         if (s->move_pool[move].pulled_ns == NEVER) unblock(s, move, due, WAIT_NONE, NULL);
@@ -598,6 +644,43 @@ static void end_request(Scheduler *s, int32_t request, int64_t now) {
     if (s->decides) begin_request(s, next, start);
     after->start_ns = after->due_ns = start;
     advance_request(s, next, now);
+}
+
+/* ---- Requests that are not done. ---- */
+static bool is_in_prefill(const Scheduler *s, int64_t request) {
+    const RequestState *r = &s->requests[request];
+    const TraceRequest *asked = &s->ops->request[request];
+    for (int32_t i = 0; i < asked->count; i++) {
+        const TraceOp *op = &s->ops->op[s->ops->rows[asked->begin + i]];
+        bool is_open = i >= r->next || (r->running && op->step == r->step);
+        if (is_open && op->phase == PREFILL) return true;
+    }
+    return false;
+}
+
+/* When a request was due; NEVER: it is not known, because its user's last one is not done. */
+static int64_t request_due(const Scheduler *s, int64_t request) {
+    const TraceRequest *asked = &s->ops->request[request];
+    int64_t start = s->requests[request].start_ns;
+    bool is_timed = s->load.pace == OPEN ||
+                    (s->load.pace == CLOSED && s->ops->first[asked->user] == request);
+    return start == NEVER && is_timed ? scale_time(asked->time_ns, s->load.speedup) : start;
+}
+
+int64_t scheduler_unfinished(const Scheduler *s, int64_t until, Unfinished *out, int64_t room) {
+    int64_t count = 0;
+    for (int64_t request = 0; request < s->ops->requests; request++) {
+        const RequestState *r = &s->requests[request];
+        const TraceRequest *asked = &s->ops->request[request];
+        int64_t due = request_due(s, request);
+        if (!asked->count || (r->next == asked->count && !r->running)) continue;
+        if (due == NEVER || (until == NEVER ? !r->next : due >= until)) continue;
+        int32_t qos = s->ops->op[s->ops->rows[asked->begin]].qos;
+        if (count < room)
+            out[count] = (Unfinished){request, due, qos, is_in_prefill(s, request)};
+        count++;
+    }
+    return count;
 }
 
 static void free_op_and_moves(Scheduler *s, int32_t at) {

@@ -14,7 +14,6 @@ CHECKS: Final[tuple[Check, ...]] = (
     size_checks.check_larger,
     size_checks.check_prefixes,
     size_checks.check_objects,
-    size_checks.check_working_set,
     size_checks.check_unused,
     rule_checks.check_limit_in_flight,
     rule_checks.check_fetch_tokens,
@@ -33,11 +32,12 @@ CHECKS: Final[tuple[Check, ...]] = (
 
 
 def diagnose(evidence: PlanEvidence) -> list[Finding]:
-    """Return the reasons why tiers bring little; none if all is well.
-
-    Without reads there is nothing that a tier could bring.
-    """
-    if not evidence.reads:
+    """Return the reasons why tiers bring little; none if all is well, or nothing is prompted."""
+    if not evidence.count("prompt_tokens"):
         return []
+    if not evidence.reuse.reused_tokens:
+        return list(size_checks.check_reuse(evidence))
     findings = [finding for check in CHECKS for finding in check(evidence)]
-    return [*findings, *size_checks.check_unread(evidence, findings)]
+    for last in (size_checks.check_room, size_checks.check_unread):
+        findings += last(evidence, findings)
+    return findings

@@ -1,23 +1,71 @@
 """Evidence: one plan's counts, its trace's reuse, and plans with a rule changed."""
 
 import functools
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from replayer.arrangements.arrangement import Arrangement, TierRules
-from replayer.diagnosis.reuse import PromptReuse
 from replayer.planning.moves import BYPASS, MISS, STORE, Stretch
 from replayer.planning.offered_load import Minutes
 from replayer.planning.plan import Plan
-from replayer.planning.plan_summary import MoveTotals, PlanSummary
+from replayer.planning.plan_summary import PlanSummary
 from replayer.planning.workload import Workload
 from replayer.record.columns import TIERS
 from replayer.record.simulation import Cell
 from replayer.simulation.counts import CellCounts, Peaks
 
+
+@dataclass(frozen=True, eq=False)
+class PromptReuse:
+    """Sums over the prompts of a trace.
+
+    Attributes:
+        prompt_tokens: tokens of all prompts.
+        reused_tokens: the tokens of objects that an op before was on.
+        stored_tokens: those of them that chunks let a tier store.
+        object_bytes: bytes of each object that is stored at all, shape (objects,).
+        reused_bytes: bytes of all objects that are used twice or more.
+        once_bytes: bytes of all objects that are used once.
+        prefix_bytes: bytes of the objects that each request uses again, shape (requests with any,).
+    """
+
+    prompt_tokens: int
+    reused_tokens: int
+    stored_tokens: int
+    object_bytes: NDArray[np.int64]
+    reused_bytes: int
+    once_bytes: int
+    prefix_bytes: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, workload: Workload) -> "PromptReuse":
+        """Measure the prompts of a trace, as its objects are stored."""
+        request, key, is_again = workload.prompts()
+        sizes = workload.sizes()
+        tokens = workload.tokens(key.astype(np.int64))
+        spared = workload.spared_tokens()[key]
+        uses = np.bincount(key, minlength=workload.keys)
+        prefix = np.bincount(request[is_again], sizes[key[is_again]], minlength=workload.requests)
+        return cls(
+            prompt_tokens=int(tokens.sum(dtype=np.int64)),
+            reused_tokens=int(tokens[is_again].sum(dtype=np.int64)),
+            stored_tokens=int(spared[is_again].sum(dtype=np.int64)),
+            object_bytes=sizes[(uses > 0) & (sizes > 0)],
+            reused_bytes=int(sizes[uses > 1].sum()),
+            once_bytes=int(sizes[uses == 1].sum()),
+            prefix_bytes=prefix[prefix > 0].astype(np.int64),
+        )
+
+
+GAIN: Final = 0.01
+"""Share of the tokens that prompts reuse which a remedy must spare in addition, to be named."""
+LEAST_GAIN: Final = 0.005
+"""The same as a share of all prompt tokens: less is no difference."""
 _UNBOUNDED: Final = 1 << 62
 
 
@@ -81,6 +129,7 @@ class PlanEvidence:
         peaks = Peaks((peak.gpu or 0, peak.cpu or 0, peak.nvme or 0), summary.peak_objects)
         self.cell: Cell = observation.counts.to_cell(plan.options, peaks)
         self.headless = observation.headless
+        self._minutes = observation.counts.minutes
         self._advance = advance
 
     @functools.cached_property
@@ -119,20 +168,54 @@ class PlanEvidence:
         rules = self.rules.tiers()
         return tuple(tier for tier in self.tiers() if has_rule(rules[tier]))
 
-    def replan_hits(self, **changes: Any) -> int:
-        """Plan the trace anew with rules changed, and return its hits.
+    def replan(self, sizes: Mapping[str, Decimal] = {}, *, within: str = "", **changes: Any) -> int:
+        """Plan the trace anew with changes; return the prompt tokens that hits spare.
 
         Args:
-            changes: keys of an arrangement, or of the rules of each tier.
+            sizes: GiB of the tiers that change.
+            within: the tier whose hits count; all by default.
+            **changes: keys of an arrangement, or of the rules of each tier.
         """
-        whole = {key: value for key, value in changes.items() if hasattr(self.rules, key)}
+        rules, options = self.rules, self.plan.options
+        whole = {key: value for key, value in changes.items() if hasattr(rules, key)}
         tier = {key: value for key, value in changes.items() if key not in whole}
-        arrangement = replace(self.rules.with_tiers(**tier), **whole)
-        options = replace(self.plan.options, arrangement=arrangement)
-        totals = MoveTotals()
-        other = Plan(self.plan.trace, options, self.plan.workload)
+        gpu, cpu, nvme = options.capacity_gib
+        capacity = (sizes.get("gpu", gpu), sizes.get("cpu", cpu), sizes.get("nvme", nvme))
+        arrangement = replace(rules.with_tiers(**tier), **whole)
+        cuts_anew = {"chunk_tokens", "tail"} & whole.keys()
+        other = Plan(
+            self.plan.trace,
+            replace(options, arrangement=arrangement, capacity_gib=capacity),
+            None if cuts_anew else self.plan.workload,
+        )
+        counts = CellCounts(other.workload, self._minutes)
         for stretch in other.planner().stretches():
-            totals.add(other.workload, stretch)
+            counts.add(stretch)
             self._advance(len(stretch.ops))
-        hits = totals.to_info().hits
-        return hits.gpu + hits.cpu + hits.nvme
+        return sum(counts.spared_tokens(tier) for tier in TIERS if within in ("", tier))
+
+    def measure_gain(
+        self,
+        share: float = GAIN,
+        sizes: Mapping[str, Decimal] = {},
+        *,
+        within: str = "",
+        **changes: Any,
+    ) -> dict[str, int] | None:
+        """Plan again with a remedy; return the counts if it spares enough more prompt tokens.
+
+        Args:
+            share: of the tokens that prompts reuse, which must be spared in addition.
+            sizes: see `replan`.
+            within: see `replan`.
+            **changes: see `replan`.
+        """
+        prompt = self.count("prompt_tokens")
+        spared = self.count(f"spared_tokens_{within}" if within else "spared_tokens")
+        least = max(1, share * self.reuse.reused_tokens, LEAST_GAIN * prompt)
+        if self.reuse.reused_tokens - spared < least:
+            return None
+        more = self.replan(sizes, within=within, **changes) - spared
+        if more < least:
+            return None
+        return {"prompt_tokens": prompt, "spared_tokens": spared, "more_spared_tokens": more}

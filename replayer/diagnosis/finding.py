@@ -32,6 +32,14 @@ class Finding:
         return ToolError(f"{self.cause}: {self.problem}", self.remedy)
 
 
+def describe_gain(counts: dict[str, int], within: str = "") -> str:
+    """Return the clause that says what a remedy gains, from the counts of `measure_gain`."""
+    where = f" in {within}" if within else ""
+    spared, prompt = counts["spared_tokens"], counts["prompt_tokens"]
+    after = (spared + counts["more_spared_tokens"]) / prompt
+    return f"{after:.1%} of prompt tokens hit{where} instead of {spared / prompt:.1%}"
+
+
 def format_size(size: float) -> str:
     """Return bytes in GiB; or in MiB, or as a number, where they are few."""
     if size >= _GIB / 10:

@@ -1,1 +1,1 @@
-"""Profiles from data sheets, as TOML (docs/predicting.md)."""
+"""Profiles estimated from published figures, as TOML (docs/predicting.md)."""

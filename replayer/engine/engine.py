@@ -11,9 +11,10 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from time import perf_counter_ns
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from replayer.bindings.compiled import (
     RECORD,
@@ -27,7 +28,7 @@ from replayer.bindings.compiled import (
 )
 from replayer.bindings.faults import describe_fault
 from replayer.engine.move_executor import MoveExecutor, Staging
-from replayer.planning.executing import ROW_NUMBERS, Flush, Records, Rows, make_settings
+from replayer.planning.executing import ROW_NUMBERS, Flush, Records, Rows, list_unfinished, make_settings
 from replayer.planning.pace import PlanWindow, Span
 from replayer.planning.plan import Plan, free_live
 from replayer.planning.plan_summary import MoveTotals
@@ -48,6 +49,7 @@ _wait = call("engine_wait")
 _stop = call("engine_stop")
 _state = call("engine_state")
 _totals = call("engine_totals")
+_unfinished = call("engine_unfinished")
 _take_records = call("engine_take_records")
 _take_rows = call("engine_take_rows")
 _fault = call("engine_fault")
@@ -255,6 +257,10 @@ class Engine:
         totals = MoveTotals()
         _totals(self._handle, reference(totals.struct))
         return totals
+
+    def unfinished(self) -> NDArray[Any]:
+        """Return the requests that were due and are not done, of dtype UNFINISHED."""
+        return list_unfinished(_unfinished, self._handle)
 
     def close(self) -> None:
         """Free the memory of the compiled engine, planner and placement."""

@@ -1,7 +1,7 @@
 """Autoscale: find how many users a system carries, by replays, or predictions, of them."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Literal, TypedDict
@@ -101,6 +101,7 @@ def _find_limits(settings: SearchSettings, metric: SearchMetric, trace: Trace) -
         trials=settings.trials,
         precision=settings.precision,
         least=metric.least,
+        must_last=settings.mode == "capacity",
         near=settings.near,
         ceiling=ceiling,
     )
@@ -204,7 +205,7 @@ def _read_trial(summary: dict[str, Any], metric: SearchMetric, *, ended: bool) -
         problem = f"not valid: {'; '.join(summary['findings'])}"
         raise ToolError(problem, "mend the cause, then repeat the command", subject=summary["run"])
     return MeasuredTrial(
-        value=sum_if_measured([summary[name] for name in metric.names]),
+        value=sum_if_measured([summary["more_than"].get(name, summary[name]) for name in metric.names]),
         throughput=sum_if_measured([summary[f"steady_nvme_{direction}_gib_s"] for direction in _DIRECTIONS]),
         p95_ms=summary[READ_LATENCY],
         saturation=_find_saturation(summary),
@@ -212,21 +213,8 @@ def _read_trial(summary: dict[str, Any], metric: SearchMetric, *, ended: bool) -
         count=min((summary[name] for name in metric.counts), default=None),
         reads=summary["nvme_reads"],
         ended=ended,
-        bounds=_read_bounds(summary, metric),
+        predicted=summary["predicted"],
     )
-
-
-def _read_bounds(
-    summary: Mapping[str, Any],
-    metric: SearchMetric,
-) -> tuple[float, float] | None:
-    """Return the interval of a predicted value; of a sum, the sums of the ends."""
-    intervals = summary.get("intervals") or {}
-    ends = [intervals.get(name) for name in metric.names]
-    known = [end for end in ends if end is not None]
-    if len(known) < len(ends):
-        return None
-    return sum(low for low, _ in known), sum(high for _, high in known)
 
 
 def sum_if_measured(values: Sequence[float | None]) -> float | None:
@@ -236,10 +224,12 @@ def sum_if_measured(values: Sequence[float | None]) -> float | None:
 
 
 def _find_saturation(summary: dict[str, Any]) -> float:
-    """Return the share of time in which the busiest tier moved data in its busier direction.
+    """Return the share of time in which the busiest tier moved data.
 
-    The rate over all time is that share of the rate while the tier was busy.
+    Other tiers than nvme count in their busier direction: the rate over all time is that share of
+    the rate while the tier was busy.
     """
-    names = [f"{tier}_{direction}" for tier in TIERS for direction in _DIRECTIONS]
+    names = [f"{tier}_{direction}" for tier in TIERS if tier != "nvme" for direction in _DIRECTIONS]
     rates = [(summary[f"{name}_gib_s"], summary[f"{name}_busy_gib_s"]) for name in names]
-    return max((rate / busy_rate for rate, busy_rate in rates if rate and busy_rate), default=0.0)
+    shares = [rate / busy_rate for rate, busy_rate in rates if rate and busy_rate]
+    return float(min(1.0, max([summary["nvme_busy_share"] or 0.0, *shares])))

@@ -68,7 +68,8 @@ class Predictor:
     def describe(self) -> str:
         """Describe it in a few words."""
         speeds = ", ".join(f"{tier} × {speed:g}" for tier, speed in self.speeds.items())
-        kind = "a data sheet, " if self.profile.kind == "data sheet" else ""
+        kinds = {"measured": "", "data sheet": "a data sheet, ", "estimated": "an estimate, "}
+        kind = kinds[self.profile.kind]
         faster = f", {speeds}" if speeds else ""
         return f"predicted from {kind}the profile {self.profile.name}{faster}"
 

@@ -175,13 +175,8 @@ class Series:
             with contextlib.suppress(OSError):
                 self.directory.rmdir()
 
-    def rest(self, seconds: float, name: str) -> None:
-        """Wait until the last replay ended this long ago, so that the device comes to rest.
-
-        Args:
-            seconds: since the end of the last replay; without one there is no wait.
-            name: what comes next, for the report.
-        """
+    def _rest(self, seconds: float, name: str) -> None:
+        """Wait until the last replay ended this long ago; without one there is no wait."""
         ends = [file.stat().st_mtime_ns for file in self.directory.glob("**/run.json")]
         if not ends:
             return
@@ -254,6 +249,7 @@ class Series:
         trace: Path,
         flags: Sequence[str],
         predictor: Predictor | None = None,
+        pause_s: float = 0,
     ) -> Path:
         """Replay a trace into a run directory of the series, unless that run is complete.
 
@@ -264,6 +260,7 @@ class Series:
             trace: to replay.
             flags: of `replayer run`.
             predictor: predicts the replay instead; then the flags are also of `replayer predict`.
+            pause_s: seconds since the end of the last replay, so that the device comes to rest.
 
         Returns:
             The run directory.
@@ -275,6 +272,7 @@ class Series:
         status = _read_status(directory)
         if status == "complete":
             return directory
+        self._rest(pause_s, name)
         directory.parent.mkdir(parents=True, exist_ok=True)
         log = directory.with_name(f"log-{directory.name}.txt")
         if status == "failed":

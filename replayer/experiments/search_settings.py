@@ -88,9 +88,6 @@ def describe_metric(settings: SearchSettings, display: Display) -> SearchMetric:
         if directions.get(name) is None:
             problem = "neither higher nor lower values are better"
             raise _bad_metric(name, problem, "name a latency, rate or share")
-        if samples[name]["counted_by"] is None and samples[name]["least"] > 1:
-            problem = "a summary does not count its samples"
-            raise _bad_metric(name, problem, "name a time of all moves of its kind")
     lower_is_better = directions[names[0]] == "lower"
     _check_sum(settings, {directions[name] for name in names}, lower_is_better=lower_is_better)
     return SearchMetric(

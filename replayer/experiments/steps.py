@@ -34,7 +34,7 @@ class MeasuredTrial:
         count: samples behind `value`; None: the metric does not count any.
         reads: samples behind `p95_ms`.
         ended: whether the trace ended before the time limit, so that a longer trial brings nothing.
-        bounds: of the value, if it is predicted.
+        predicted: whether it was predicted: then there is no interval.
     """
 
     value: float | None
@@ -45,7 +45,7 @@ class MeasuredTrial:
     count: int | None = None
     reads: int = 0
     ended: bool = False
-    bounds: tuple[float, float] | None = None
+    predicted: bool = False
 
 
 class StepRow(TypedDict):
@@ -78,6 +78,7 @@ class Step:
         decision: what the search did next.
         reason: for the decision.
         least: samples that a trial's value must rest on.
+        must_last: whether a trial whose trace ended is no evidence.
         stretch: the duration of its trials, over the duration asked for.
         short_trials: repeated with a longer duration, because they had too few samples.
         given_up: whether a longer duration did not help either.
@@ -88,6 +89,7 @@ class Step:
     decision: Decision = "stop"
     reason: str = ""
     least: int = 1
+    must_last: bool = False
     stretch: int = 1
     short_trials: list[MeasuredTrial] = field(default_factory=list)
     given_up: bool = False
@@ -110,6 +112,8 @@ class Step:
         if self.count is not None and self.count < self.least:
             samples = format_count(self.count, "sample")
             return f"{self.mean:.4g} from {samples}, fewer than {self.least:,}"
+        if self.must_last and any(trial.ended for trial in self.trials):
+            return f"{self.mean:.4g} until the trace ended, before the time limit"
         return None
 
     @property
@@ -119,23 +123,23 @@ class Step:
 
     @property
     def mean(self) -> float:
-        """The mean of the values; 0 without any, so that such a step is never the best."""
+        """The mean of the values; 0 without any."""
         return fmean(self.values) if self.values else 0.0
 
     @property
+    def saturation(self) -> float:
+        """The mean share of the time in which the busiest tier was busy."""
+        return fmean(trial.saturation for trial in self.trials)
+
+    @property
     def has_interval(self) -> bool:
-        """Whether there is an interval: of several trials, or of a prediction."""
-        return len(self.values) > 1 or any(trial.bounds for trial in self.trials)
+        """Whether there is an interval: of several trials."""
+        return len(self.values) > 1
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The interval of the mean: of a prediction, its bounds; of one trial, all numbers.
-
-        Of several trials it is the 95% interval by Student's t, at least 0.
-        """
+        """The 95% interval of the mean by Student's t, at least 0; of one trial, all numbers."""
         values = self.values
-        if bounds := [trial.bounds for trial in self.trials if trial.bounds]:
-            return min(low for low, _ in bounds), max(high for _, high in bounds)
         freedom = len(values) - 1
         if freedom < 1:
             return -math.inf, math.inf
@@ -149,12 +153,22 @@ class Step:
         low, high = self.interval
         return high - low <= 2 * TIGHT_SHARE * abs(self.mean)
 
+    @property
+    def basis(self) -> str:
+        """The trials, or the prediction, that its value rests on."""
+        is_predicted = any(trial.predicted for trial in self.trials)
+        return "a prediction" if is_predicted else format_count(len(self.trials), "trial")
+
+    @property
+    def no_interval(self) -> str:
+        """The reason for having no interval."""
+        return f"{self.basis} has no interval"
+
     def describe(self) -> str:
         """Describe the value, its interval and what it rests on."""
         if shortcoming := self.shortcoming:
             return shortcoming
-        is_predicted = any(trial.bounds for trial in self.trials)
-        basis = "predicted" if is_predicted else format_count(len(self.trials), "trial")
+        basis = self.basis
         if self.count is not None:
             basis = f"n {self.count:,}, {basis}"
         if not self.has_interval:
@@ -190,7 +204,7 @@ class Step:
             "throughput_gib_s": fmean(rates) if rates else None,
             "p95_ms": p95_ms,
             "p95_n": p95_n,
-            "saturation": fmean(trial.saturation for trial in self.trials),
+            "saturation": self.saturation,
             "decision": self.decision,
             "reason": self.reason,
             "runs": [trial.run for trial in self.trials],

@@ -16,7 +16,9 @@ from replayer.flags.forwarded_flags import flag_words, forwardable_flags, parse_
 from tracegen.errors import InputError, ToolError
 from tracegen.schema import Trace
 
-SHIPPED: Final = Path(__file__).parents[1] / "sweeps"
+_SHIPPED: Final = Path(__file__).parents[1] / "sweeps"
+SCENARIOS: Final = _SHIPPED / "scenarios.toml"
+"""Has words that `replayer scenarios` replaces, and is no sweep without that."""
 _FILE_KEYS: Final = ("trials", "pause_s", "case")
 _CASE_KEYS: Final = ("name", "recipe", "trace", "set")
 _DEFAULT_TRIALS: Final = 3
@@ -64,17 +66,26 @@ class Case:
 
 @dataclass(frozen=True)
 class Sweep:
-    """Cases, in the order in which they are replayed.
+    """Cases, and how often each is replayed.
 
     Attributes:
         trials: of each case.
-        pause_s: before each case except the first.
+        pause_s: before each replay except the first.
         cases: at least one.
     """
 
     trials: int
     pause_s: float
     cases: tuple[Case, ...]
+
+    def order(self) -> list[tuple[Case, str]]:
+        """Return the replays in their order, each a case and its name, CASE/trial_N.
+
+        Each round has one trial of every case, and every second round is reversed (A B B A A B): a
+        machine that becomes steadily slower or faster changes the trials of all cases alike.
+        """
+        rounds = [(self.cases[:: 1 if trial % 2 else -1], trial) for trial in range(1, self.trials + 1)]
+        return [(case, f"{case.name}/trial_{trial}") for cases, trial in rounds for case in cases]
 
     def settings(self) -> dict[str, object]:
         """Return what decides the replays, for series.json; trials do not: more may follow."""
@@ -97,7 +108,7 @@ def find_sweep(grid: str) -> Path:
     is_folder = path.is_dir()  # results may be in a folder of the sweep's name
     if path.suffix or (path.exists() and not is_folder):
         return path
-    shipped = {file.stem: file for file in sorted(SHIPPED.glob("*.toml"))}
+    shipped = {file.stem: file for file in sorted(_SHIPPED.glob("*.toml")) if file != SCENARIOS}
     if grid not in shipped:
         names = ", ".join(shipped)
         raise InputError("no file or sweep has this name", f"name a TOML file or one of {names}", subject=grid)
@@ -115,7 +126,15 @@ def load_sweep(path: Path, trials: int | None = None, overrides: Sequence[str] =
     Raises:
         InputError: the file cannot be read, or a value is not valid.
     """
-    content = _read_toml(path)
+    return parse_sweep(path, _read_toml(path), trials, overrides)
+
+
+def parse_sweep(path: Path, content: TomlTable, trials: int | None = None, overrides: Sequence[str] = ()) -> Sweep:
+    """Check the content of a sweep's file; the arguments are those of `load_sweep`.
+
+    Raises:
+        InputError: a value is not valid.
+    """
     _check_keys(path, content, _FILE_KEYS)
     trials = _check_trials(path, trials or content.get("trials", _DEFAULT_TRIALS))
     pause_s = _check_pause(path, content.get("pause_s", 0))
@@ -158,21 +177,26 @@ def run_sweep(sweep: Sweep, series: Series) -> None:
         InputError: a case asks for more users than its trace has.
         ChildFailedError: tracegen or a replay failed.
     """
-    trace_names = _name_traces(sweep.cases)
+    traces = make_traces(sweep.cases, series)
+    order = sweep.order()
+    series.agenda = Agenda([name for _, name in order])
+    for case, name in order:
+        series.replay(name, traces[case.name], case.flags, pause_s=sweep.pause_s)
+
+
+def make_traces(cases: Sequence[Case], series: Series) -> dict[str, Path]:
+    """Make the traces that do not exist; return that of each case.
+
+    Raises:
+        InputError: a case asks for more users than its trace has.
+        ChildFailedError: tracegen failed.
+    """
+    names = _name_traces(cases)
     try:
-        traces = {case.name: _find_trace(case, trace_names, series) for case in sweep.cases}
+        return {case.name: _find_trace(case, names, series) for case in cases}
     except ToolError:
         series.abandon()
         raise
-    trials = range(1, sweep.trials + 1)
-    names = [f"{case.name}/trial_{trial}" for case in sweep.cases for trial in trials]
-    series.agenda = Agenda(names)
-    for case in sweep.cases:
-        for trial in trials:
-            name = f"{case.name}/trial_{trial}"
-            if trial == 1 and not (series.directory / name).exists():
-                series.rest(sweep.pause_s, case.name)
-            series.replay(name, traces[case.name], case.flags)
 
 
 def _read_toml(path: Path) -> TomlTable:

@@ -22,6 +22,7 @@ MIN_GAIN: Final = 1.02
 FINE_FACTOR: Final = 1.5
 """After doubling, users are raised by this factor."""
 NEAR_PEAK: Final = 0.95
+LEAST_SATURATION: Final = 0.8  # share of the time; a tier that is less busy can do more
 ALL_USERS: Final = "These are all users of the trace: a larger trace may show more"
 
 Measure = Callable[[int, int, int], MeasuredTrial]
@@ -41,6 +42,7 @@ class SearchLimits:
         trials: the most in a step.
         precision: bisection ends if the bounds are this close, as a share of the lower one.
         least: samples that a trial's value must rest on.
+        must_last: whether a trial whose trace ended is no evidence.
         near: share of the peak that the fewest users must reach.
         ceiling: sentence to end with if the most users were reached.
     """
@@ -49,6 +51,7 @@ class SearchLimits:
     trials: int
     precision: float
     least: int = 1
+    must_last: bool = False
     near: float = NEAR_PEAK
     ceiling: str = ALL_USERS
 
@@ -101,7 +104,7 @@ class Search:
         """
         step = next((step for step in self.steps if step.users == users), None)
         if step is None:
-            step = Step(users, least=self._limits.least)
+            step = Step(users, least=self._limits.least, must_last=self._limits.must_last)
             self.steps.append(step)
         while True:
             if step.trials and not step.is_evidence:
@@ -141,7 +144,7 @@ class Search:
 
     def _find_bounds(self, target: Target) -> _Bounds:
         """Return the steps next to the answer, of those that are evidence."""
-        evidence = sorted((step for step in self.steps if step.is_evidence), key=lambda step: step.users)
+        evidence = self._list_evidence()
         bad = next((step for step in evidence if not target.is_met_by(step.mean)), None)
         met = [step for step in evidence if target.is_met_by(step.mean)]
         good = [step for step in met if bad is None or step.users < bad.users]
@@ -219,15 +222,16 @@ class Search:
         best = self._try(1, self._is_steady(None))
         self._decide(best, "up", best.describe())
         best = self._grow(2, DOUBLING_GAIN, best)
-        best = self._climb(self._grow(FINE_FACTOR, MIN_GAIN, best))
         if not best.is_evidence:
-            text = f"Not known where it peaks: no step measured {self._metric}. Not sure."
+            tried = _join_users(sorted(step.users for step in self.steps))
+            text = f"Not known where it peaks. Not sure: with {tried}: {best.shortcoming}."
             return Result(None, sure=False, text=text, knee=None)
+        best = self._climb(self._grow(FINE_FACTOR, MIN_GAIN, best))
         while True:
             best = self._try(best.users, lambda step: len(step.trials) > 2 and step.is_tight)
             self._decide(best, "confirm", f"the peak: {self._metric} {best.describe()}")
             fewest = self._find_fewest(best)
-            top = max(self.steps, key=lambda step: step.mean)
+            top = max(self._list_evidence(), key=lambda step: step.mean)
             if top.mean <= MIN_GAIN * best.mean:
                 return self._conclude_peak(best, fewest)
             best = top
@@ -240,16 +244,34 @@ class Search:
         sentences = [f"Peak {self._metric} {best.describe()} at {_count_users(best.users)}; {share}"]
         if best.users == self._limits.users:
             sentences.append(self._limits.ceiling)
-        is_sure = best.is_tight and fewest.is_tight
-        if is_sure:
-            sentences.append("Sure: both intervals are tight")
-        else:
-            sentences.append(f"Not sure: intervals stay wider than {TIGHT_SHARE:.0%} of their middle")
-        return Result(fewest.users, is_sure, ". ".join(sentences) + ".", fewest.users, best.mean)
+        doubts = self._list_doubts_of_peak(best, fewest)
+        sure = f"Not sure: {'; '.join(doubts)}" if doubts else "Sure: both intervals are tight"
+        text = ". ".join([*sentences, sure]) + "."
+        return Result(fewest.users, not doubts, text, fewest.users, best.mean)
+
+    def _list_evidence(self) -> list[Step]:
+        """Return the steps that are evidence, by users."""
+        return sorted(filter(lambda step: step.is_evidence, self.steps), key=lambda step: step.users)
+
+    def _list_doubts_of_peak(self, best: Step, fewest: Step) -> list[str]:
+        """Return why the peak, or the fewest users near it, are not sure."""
+        known = [step.users for step in self._list_evidence() if step.users < fewest.users]
+        apart = {*range(max(known, default=0)), *range(fewest.users, best.users)}
+        doubts = []
+        if lost := sorted({step.users for step in self.steps if not step.is_evidence} - apart):
+            doubts.append(f"the trace ended, or too little was measured, with {_join_users(lost)}")
+        if best.saturation < LEAST_SATURATION:
+            doubts.append(f"at the peak the busiest tier is busy {best.saturation:.0%} of the time")
+        if lone := [step for step in (best, fewest) if not step.has_interval]:
+            doubts.append(lone[0].no_interval)
+        elif not (best.is_tight and fewest.is_tight):
+            doubts.append(f"intervals stay wider than {TIGHT_SHARE:.0%} of their middle")
+        return doubts
 
     def _is_steady(self, before: Step | None) -> Callable[[Step], bool]:
         """Return when trials are enough: if throughput grows steeply, or the interval is tight."""
-        return lambda step: before is None or step.mean >= STEEP_GAIN * before.mean or step.is_tight
+        steep = STEEP_GAIN * before.mean if before is not None and before.is_evidence else 0.0
+        return lambda step: step.mean >= steep or step.is_tight
 
     def _grow(self, factor: float, min_gain: float, best: Step) -> Step:
         """Raise the users while throughput grows; a step that measured nothing does not end that.
@@ -269,8 +291,10 @@ class Search:
             if not step.is_evidence:
                 self._decide(step, "up", f"{step.describe()}: no evidence")
                 continue
-            gain = step.mean / best.mean if best.mean else math.inf
-            reason = f"{step.describe()}, {gain:.2f} times that of {_count_users(best.users)}"
+            gain, reason = math.inf, step.describe()
+            if best.is_evidence and best.mean:
+                gain = step.mean / best.mean
+                reason += f", {gain:.2f} times that of {_count_users(best.users)}"
             if step.mean > best.mean or not best.is_evidence:
                 best = step
             self._decide(step, "up" if gain >= min_gain else "stop", reason)
@@ -285,7 +309,7 @@ class Search:
             for users in self._list_midpoints(best.users):
                 step = self._try(users, self._is_steady(best))
                 self._decide(step, "confirm", f"{step.describe()}, next to the best")
-                best = max(best, step, key=lambda step: step.mean)
+                best = max(best, step, key=lambda step: step.mean if step.is_evidence else -1.0)
             if best.mean <= MIN_GAIN * before.mean:
                 return best
 
@@ -300,16 +324,16 @@ class Search:
     def _find_fewest(self, best: Step) -> Step:
         """Return the step with the fewest users that reach the share `near` of the best value."""
         enough = self._limits.near * best.mean
-        fewest = min((step for step in self.steps if step.mean >= enough), key=lambda step: step.users)
+        fewest = next(step for step in self._list_evidence() if step.mean >= enough)
         below = max((step.users for step in self.steps if step.users < fewest.users), default=0)
         while (users := self._bisect(below, fewest.users)) is not None:
             step = self._try(users, lambda step: step.is_tight)
+            is_enough = step.is_evidence and step.mean >= enough
             share = f"{step.mean / best.mean:.0%} of the peak"
-            if step.mean >= enough:
-                self._decide(step, "down", f"{step.describe()}, {share}")
+            self._decide(step, "down" if is_enough else "up", f"{step.describe()}, {share}")
+            if is_enough:
                 fewest = step
             else:
-                self._decide(step, "up", f"{step.describe()}, {share}")
                 below = users
         return self._try(fewest.users, lambda step: step.is_tight)
 
@@ -321,9 +345,7 @@ def _list_doubts(target: Target, bounds: _Bounds, unmeasured: list[int]) -> list
         doubts.append(f"nothing or too little was measured with {_join_users(unmeasured)}")
     for step in (bounds.good, bounds.bad):
         if step is not None and not target.is_excluded_by(step):
-            reason = "1 trial has no interval"
-            if step.has_interval:
-                reason = "the interval includes the target"
+            reason = "the interval includes the target" if step.has_interval else step.no_interval
             doubts.append(f"{reason} at {step.users:,}")
     return doubts
 

@@ -34,6 +34,16 @@ class DecimalNumber(click.ParamType[Decimal]):
         return number
 
 
+class Share(DecimalNumber):
+    """An exact decimal number, or a percentage: 90% is 0.9."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Decimal:
+        """Parse the number."""
+        text = str(value)
+        number = super().convert(text.removesuffix("%"), param, ctx)
+        return number / 100 if text.endswith("%") else number
+
+
 class UnlimitedOr(click.ParamType[Any]):
     """A value of another type, or the word unlimited, which becomes UNLIMITED."""
 
@@ -113,33 +123,35 @@ class IoSize(click.ParamType[int]):
         return int(size)
 
 
-class WarmUp(click.ParamType[tuple[int, float]]):
-    """A number of ops, or a time with its unit: (ops, seconds)."""
+class WarmUp(click.ParamType[tuple[int, float, bool]]):
+    """Ops, a time with its unit, or `steady`: (ops, seconds, is_steady)."""
 
     name = "warmup"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, float]:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, float, bool]:
         """Parse the warm-up."""
         if isinstance(value, tuple):
             return value
         text = str(value)
         if re.fullmatch(r"\d{1,12}", text, re.ASCII):
-            return int(text), 0
+            return int(text), 0, False
+        if text == "steady":
+            return 0, 0, True
         try:
             seconds = SECONDS.parse(text)
         except ValueError:
             seconds = -UNLIMITED
         if not 0 <= seconds < 10**9 or text[-1].isdigit():
             self.fail(
-                f"{value!r} is neither a time with unit nor a number of ops; write 30s or 5000.",
+                f"{value!r} is no time with unit, number of ops or `steady`; write 30s or 5000.",
                 param,
                 ctx,
             )
-        return 0, float(seconds)
+        return 0, float(seconds), False
 
 
 class TierThrottle(click.ParamType[tuple[str, Throttle]]):
-    """A tier and its limits: TIER=MIB_PER_S[,LATENCY_US], or TIER=rMIB_PER_S/wMIB_PER_S[,…]."""
+    """A tier and its limits: TIER=MIB_PER_S[,LATENCY], or TIER=rMIB_PER_S/wMIB_PER_S[,…]."""
 
     name = "throttle"
 
@@ -161,20 +173,27 @@ class TierThrottle(click.ParamType[tuple[str, Throttle]]):
 
 
 def _parse_limits(text: str) -> Throttle:
-    """Parse MIB_PER_S[,LATENCY_US] or rMIB_PER_S/wMIB_PER_S[,LATENCY_US].
+    """Parse MIB_PER_S[,LATENCY] or rMIB_PER_S/wMIB_PER_S[,LATENCY].
 
     Raises:
         ValueError: with a sentence that says what is wrong.
     """
     rates, comma, latency = text.partition(",")
     by_direction = re.fullmatch("r(.+)/w(.+)", rates)
+    if latency[-1:].isdigit():
+        raise ValueError(
+            f"{latency!r} may be a latency or the limit of writes;"
+            f" write {rates},{latency}us for microseconds,"
+            f" r{rates}/w{latency} for MiB/s of reads and of writes."
+        )
     try:
         speeds = [float(MIB_S.parse(rate)) for rate in (by_direction.groups() if by_direction else (rates,))]
         latency_us = float(MICROSECONDS.parse(latency)) if comma else 0.0
     except ValueError as error:
-        raise ValueError(f"{error} Write TIER=MIB_PER_S[,LATENCY_US], for example nvme=470,80.") from None
-    if not all(0 < speed < 1e9 for speed in speeds) or not 0 <= latency_us <= 1e9:
-        raise ValueError("MiB/s must be above 0 and below 1e9, microseconds from 0 to 1e9.")
+        remedy = "Write TIER=MIB_PER_S[,LATENCY], for example nvme=470,80us."
+        raise ValueError(f"{error} {remedy}") from None
+    if not all(0.1 <= speed < 1e9 for speed in speeds) or not 0 <= latency_us <= 1e9:
+        raise ValueError("MiB/s must be at least 0.1 and below 1e9, the latency from 0 to 1e9us.")
     return Throttle(speeds[0], latency_us, speeds[1] if by_direction else None)
 
 

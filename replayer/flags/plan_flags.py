@@ -16,7 +16,7 @@ from replayer.flags.flag_types import (
 from replayer.models.geometry import DTYPE_BYTES
 from replayer.models.known import MODELS
 from replayer.planning.pace import TOKEN_MS
-from replayer.record.options import POLICIES, Decode, Lookup, PaceKind
+from replayer.record.options import DECODE_WORDS, POLICIES, Lookup, PaceKind
 from tracegen.console.command_line import MILLISECONDS, SECONDS, Quantity
 
 _TOKEN_TIMES: Final = ", ".join(f"{name} {milliseconds:g} ms" for name, milliseconds in TOKEN_MS.items())
@@ -125,10 +125,9 @@ PLAN_OPTIONS: Final = (
     ),
     click.option(
         "--decode",
-        type=click.Choice(get_args(Decode)),
-        default="reread",
-        show_default=True,
-        help="Decode reads to replay. reread: all. once: each request's first. none: not any.",
+        type=click.Choice(list(DECODE_WORDS)),
+        help="Reads of a request's own KV while it decodes. reread: all, as kv-cache.py does. once:"
+        " each request's first. none: engines keep it in GPU memory.  [default: the trace's, else none]",
     ),
     click.option(
         "--users",

@@ -55,17 +55,7 @@ SPEED_OPTION: Final = click.option(
     metavar="TIER=FACTOR,…",
     help="Assume that a tier is faster than its profile by this factor: nvme=2.",
 )
-PROFILE_OPTIONS: Final = (
-    PROFILE_OPTION,
-    SPEED_OPTION,
-    click.option(
-        "--bounds/--no-bounds",
-        default=True,
-        show_default=True,
-        help="Also predict the replay on a system slower and faster by the profile's errors, into"
-        " OUTPUT/bounds: the interval of each metric.",
-    ),
-)
+PROFILE_OPTIONS: Final = (PROFILE_OPTION, SPEED_OPTION)
 
 
 def profile_words(name: str, speeds: Mapping[Tier, float]) -> list[str]:

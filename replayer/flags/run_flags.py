@@ -34,7 +34,7 @@ class LoadFlags:
         plan: the flags that decide the plan.
         duration: seconds; UNLIMITED, or None for what the trace's recipe says.
         drain: seconds, or UNLIMITED.
-        warmup: ops and seconds; at most one of them is not 0.
+        warmup: ops, seconds, and whether it ends when the run is steady; at most one is not 0.
         window: ops.
         window_gb: GiB, or UNLIMITED.
     """
@@ -43,7 +43,7 @@ class LoadFlags:
     duration: float | Decimal | None
     drain: float | Decimal | None
     ops: int | None
-    warmup: tuple[int, float]
+    warmup: tuple[int, float, bool]
     window: int | None
     window_gb: Decimal
     force: bool
@@ -146,9 +146,10 @@ _SPAN_OPTIONS: Final = (
     click.option(
         "--warmup",
         type=WarmUp(),
-        default=(0, 0.0),
-        metavar="TIME|OPS",
-        help="Start of the run that metrics leave out: a time with its unit, or a number of ops.",
+        default=(0, 0.0, False),
+        metavar="TIME|OPS|steady",
+        help="Start of the run that metrics leave out: a time with its unit, a number of ops, or"
+        " steady: until throughput and P95 are (docs/doubts.md).",
     ),
 )
 
@@ -237,8 +238,8 @@ TIER_OPTIONS: Final = (
         "--throttle",
         type=TierThrottle(),
         multiple=True,
-        metavar="TIER=MIB_PER_S[,US]",
-        help="Limit a tier's bandwidth and add latency: nvme=470,80; nvme=2GB/s,100us; for reads"
+        metavar="TIER=MIB_PER_S[,LATENCY]",
+        help="Limit a tier's bandwidth and add latency: nvme=470,80us; nvme=2GB/s; for reads"
         " and writes separately, nvme=r7000/w4000.",
     ),
     GPU_DEVICE_OPTION,

@@ -24,7 +24,7 @@ class Figures(msgspec.Struct, frozen=True, omit_defaults=True):
         left_s: time left, estimated; None: unknown.
         ops_left: of a drain, the most ops that are still to be executed.
         tiers: rates of now by tier.
-        hit_rate: so far, after the warm-up; None: nothing was read.
+        hit_rate: of prompt tokens so far, after the warm-up; None: there were none.
         nvme_read_p95_ms: of objects read so far, after the warm-up, within 2%; None: none was.
         first_byte_p95_ms: of the storage part of TTFT, in the same way; None: it is not timed.
         in_flight: moves that workers make.

@@ -97,7 +97,7 @@ class Gauge:
         now_s = self._clock()
         stage, unit, done, total, left_s = self._find_progress(state, now_s)
         log = self._log
-        reads = log.struct.reads
+        prompt = log.struct.prompt_tokens
         return Figures(
             stage=stage,
             unit=unit,
@@ -106,7 +106,7 @@ class Gauge:
             left_s=left_s,
             ops_left=state.left if state.cut else None,
             tiers=self._find_rates(now_s),
-            hit_rate=log.struct.hits / reads if reads else None,
+            hit_rate=log.struct.hit_tokens / prompt if prompt else None,
             nvme_read_p95_ms=_to_ms(log.nvme_read_ns(_P95)),
             first_byte_p95_ms=_to_ms(log.first_byte_ns(_P95)),
             in_flight=state.in_flight,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from replayer.machine import description as machine
+from replayer.machine import description
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def available(
         mounts: file that lists where the groups' trees are mounted.
         root: of the paths in `mounts`.
     """
-    memory = Memory(machine.meminfo("MemAvailable"))
+    memory = Memory(description.meminfo("MemAvailable"))
     for folder, files in _list_groups(groups, mounts, root):
         limit = _read_number(folder / files.limit)
         usage = _read_number(folder / files.usage)
@@ -76,7 +76,7 @@ def _list_groups(groups: Path, mounts: Path, root: Path) -> Iterator[tuple[Path,
     """List the folders of the process's group and of all visible groups above it."""
     try:
         lines = [line.split(":", 2) for line in groups.read_text().splitlines()]
-        trees = machine.mounts(mounts)
+        trees = description.mounts(mounts)
     except OSError:
         return
     for _, controllers, group in lines:
@@ -91,7 +91,7 @@ def _list_groups(groups: Path, mounts: Path, root: Path) -> Iterator[tuple[Path,
                 yield from ((place, files) for place in (folder, *above))
 
 
-def _has_memory(tree: machine.Mount, *, is_v1: bool) -> bool:
+def _has_memory(tree: description.Mount, *, is_v1: bool) -> bool:
     """Whether a mount is a tree of control groups that limit memory."""
     if is_v1:
         return tree.kind == "cgroup" and "memory" in tree.super_options.split(",")

@@ -6,7 +6,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from replayer.bindings.compiled import NONE, UNLIMITED, EngineSettings
+from replayer.bindings.compiled import NONE, UNFINISHED, UNLIMITED, EngineSettings, address
 from replayer.planning.pace import PlanWindow, Span
 from replayer.planning.plan import Plan
 from replayer.record.options import Verify
@@ -53,6 +53,18 @@ def make_settings(
         max_errors=span.max_errors,
         trace_order=plan.options.order.kind == "trace",
     )
+
+
+def list_unfinished(function: Callable[..., int], handle: int | None) -> NDArray[Any]:
+    """Return the requests that were due before the cut and are not done, of dtype UNFINISHED.
+
+    Args:
+        function: the core's, for the kind of execution.
+        handle: the execution.
+    """
+    found = np.zeros(function(handle, None, 0), UNFINISHED)
+    function(handle, address(found), len(found))
+    return found
 
 
 def _nanoseconds(seconds: float | None) -> int:

@@ -95,7 +95,7 @@ def _bytes_per_token(run: Path, conditions: Conditions) -> TokenBytes:
 
 
 def _arrangement(run: Path, conditions: Conditions) -> Arrangement:
-    """Return the arrangement as recorded; runs of earlier releases record no rules."""
+    """Return the arrangement as recorded; the waterfall and spillover record no rules."""
     name = conditions.arrangement or WATERFALL.name
     if conditions.rules is not None:
         try:

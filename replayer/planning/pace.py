@@ -4,12 +4,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from replayer.bindings.compiled import Load
-from replayer.record.options import PaceKind
+from replayer.record.options import DurationOrigin, PaceKind
 from tracegen.errors import InputError, format_count
 
 TOKEN_MS: Final = {"none": 0.0, "fast": 2.0, "realistic": 30.0}
 """Milliseconds per generated token of kv-cache.py's generation modes."""
 PACES: Final = ("asap", "closed", "open")
+LEAST_STEADY_S: Final = 10.0
 _WINDOW_OPS_ASAP: Final = 4096
 _WINDOW_OPS_PACED: Final = 65536
 
@@ -104,10 +105,12 @@ class Span:
         ops: number of ops of the plan to execute; None: all.
         warmup_ops: ops below this position are warm-up.
         warmup_s: seconds; ops up to the highest one issued by then are warm-up, too.
+        begins_steady: the warm-up ends when the run is steady, which `analysis` finds out.
         max_errors: failed moves that a run survives; one more ends it.
+        duration_by: what set duration_s.
 
     Raises:
-        InputError: the warm-up is as long as the run.
+        InputError: the warm-up is as long as the run, or the run too short to tell what is steady.
     """
 
     duration_s: float | None = None
@@ -115,7 +118,9 @@ class Span:
     ops: int | None = None
     warmup_ops: int = 0
     warmup_s: float = 0
+    begins_steady: bool = False
     max_errors: int = 100
+    duration_by: DurationOrigin = "user"
 
     def __post_init__(self) -> None:
         if self.duration_s is not None and self.warmup_s >= self.duration_s:
@@ -123,6 +128,14 @@ class Span:
                 f"`duration` is {self.duration_s:g} s, so nothing would be measured",
                 "pass a shorter warm-up",
                 subject=f"{self.warmup_s:g}s",
+                setting="warmup",
+            )
+
+        if self.begins_steady and self.duration_s is not None and self.duration_s < LEAST_STEADY_S:
+            raise InputError(
+                f"`duration` is {self.duration_s:g} s, and steady takes ten rounds of a second",
+                f"pass {LEAST_STEADY_S:g} s or more, or a warm-up in seconds",
+                subject="steady",
                 setting="warmup",
             )
 

@@ -11,7 +11,7 @@ from replayer.planning.order import Order, parse_order
 from replayer.planning.pace import PACES, TOKEN_MS, Demand, Pace
 from replayer.planning.plan import PlanOptions
 from replayer.planning.trace_selection import Selection
-from replayer.record.options import Decode, Lookup, PaceKind, Placement
+from replayer.record.options import DECODE_WORDS, Decode, Lookup, PaceKind, Placement
 from tracegen.errors import InputError
 from tracegen.schema import Trace
 
@@ -47,7 +47,8 @@ class PlanSettings(TypedDict, total=False):
             arrangement's by default.
         promote: move an object that is read to the fastest tier that can hold it.
         lookup: whether objects hit one by one or as a prefix.
-        decode: decode reads that are replayed; see `Selection`.
+        decode: decode reads that are replayed, see `Selection`; none by default: an engine keeps
+            what it decodes in GPU memory.
         users: number of users, the first ones of the trace; all by default.
         cycles: number of times that the trace is replayed; 1 by default.
         order: trace, reference, reference:NAME or FILE, or a run directory.
@@ -77,7 +78,7 @@ class PlanSettings(TypedDict, total=False):
     chunk_tokens: int | None
     promote: bool
     lookup: Lookup | None
-    decode: Decode
+    decode: Decode | None
     users: int | None
     cycles: int
     order: str | None
@@ -99,6 +100,7 @@ _RECIPE_TYPES: Final[dict[str, Any]] = {
     "storage_capacity_gb": int | float | None,
     "pace": str | None,
     "generation_mode": str | None,
+    "decode": str | None,
     "max_concurrent_allocs": int | None,
     "duration_s": int | float | None,
 }
@@ -218,7 +220,7 @@ def resolve_plan(
         arrangement=choose_arrangement(settings),
         lookup=settings.get("lookup"),
         selection=Selection(
-            settings.get("decode", "reread"),
+            _resolve_decode(trace, settings),
             settings.get("users"),
             part,
             settings.get("cycles", 1),
@@ -231,6 +233,15 @@ def resolve_plan(
 def _capacity(trace: Trace, settings: PlanSettings, name: str) -> Decimal | None:
     gib = resolve_setting(trace, settings, name)
     return None if gib is None else Decimal(str(gib))
+
+
+def _resolve_decode(trace: Trace, settings: PlanSettings) -> Decode:
+    decode: Any = resolve_setting(trace, settings, "decode") or "none"
+    if decode not in DECODE_WORDS:
+        problem = f"its recipe asks for decode {decode!r}"
+        raise InputError(problem, "pass `decode`", subject=trace.path)
+    known: Decode = decode
+    return known
 
 
 def _resolve_order(settings: PlanSettings, pace: Pace) -> Order:

@@ -87,7 +87,7 @@ def _check_load(plan: Plan, profile: Profile, name: Tier, tier: TierProfile) -> 
     Raises:
         InputError: there are far more workers.
     """
-    if profile.kind == "data sheet":
+    if profile.kind != "measured":
         return
     workers = plan.options.demand.workers
     most = max(

@@ -3,12 +3,13 @@
 import ctypes
 from collections import Counter
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from replayer.bindings.compiled import RECORD, ProfileStruct, State, call, reference, view
-from replayer.planning.executing import ROW_NUMBERS, Flush, make_settings
+from replayer.planning.executing import ROW_NUMBERS, Flush, list_unfinished, make_settings
 from replayer.planning.pace import PlanWindow, Span
 from replayer.planning.plan import Plan, free_live
 from replayer.planning.plan_summary import MoveTotals
@@ -22,6 +23,7 @@ _run = call("prediction_run")
 _stop = call("prediction_stop")
 _state = call("prediction_state")
 _totals = call("prediction_totals")
+_unfinished = call("prediction_unfinished")
 _take_records = call("prediction_take_records")
 _take_rows = call("prediction_take_rows")
 
@@ -113,6 +115,10 @@ class VirtualEngine:
         totals = MoveTotals()
         _totals(self._handle, reference(totals.struct))
         return totals
+
+    def unfinished(self) -> NDArray[Any]:
+        """Return the requests that were due and are not done, of dtype UNFINISHED."""
+        return list_unfinished(_unfinished, self._handle)
 
     def close(self) -> None:
         """Free the memory of the compiled code, planner and placement."""

@@ -1,1 +1,1 @@
-"""Profiles: how long the tiers of a machine take, measured or from data sheets."""
+"""Profiles: how long the tiers of a machine take, measured or from published figures."""

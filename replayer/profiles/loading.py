@@ -10,18 +10,16 @@ from replayer.profiles.profile import (
     MeasuredCell,
     Profile,
     ProfileConditions,
-    ProfileKind,
-    Ranges,
     TierProfile,
 )
 from replayer.profiles.stations import read_station
 from replayer.profiles.tables import TomlTable
 from replayer.record.columns import TIERS
-from replayer.record.options import Fsync, GpuRead, Layout, Verify
+from replayer.record.options import Fsync, GpuRead, Layout, ProfileKind, Verify
 from replayer.record.run_info import IoEngine, Tier
 from tracegen.errors import InputError, quote_value
 
-PROFILE_VERSION: Final = 1
+PROFILE_VERSION: Final = 2
 SETTING: Final = "profile"
 """The setting that names a profile."""
 CELL_COLUMNS: Final = tuple(MeasuredCell.__dataclass_fields__)
@@ -29,8 +27,6 @@ _SHIPPED: Final = importlib.resources.files("replayer") / "drives"
 _MAX_FILE: Final = 16 << 20  # bytes; a measured profile has some ten thousand
 _ANY_SIZE: Final = (1, 1 << 40)
 """Sizes of objects that a data sheet is for if it names none."""
-_CPU_TIMES: Final = ("make_ns_per_byte", "check_ns_per_byte", "move_us")
-_WEIGHTS: Final = ("writes_on_reads", "reads_on_writes")
 
 
 def shipped_profiles() -> tuple[str, ...]:
@@ -85,7 +81,7 @@ def parse_profile(file: str, text: str) -> Profile:
         raise _error(file, f"is not TOML ({error})", "mend the file") from None
     top = TomlTable(file, "", content, SETTING)
     if top.whole("profile_version") != PROFILE_VERSION:
-        remedy = "measure again, or install a release that reads it"
+        remedy = "measure again, or write 2 and delete `error`, `tail_error` and all `…_range`"
         raise top.refuse("profile_version", f"is not {PROFILE_VERSION}", remedy)
     kind = cast("ProfileKind", top.word("kind", get_args(ProfileKind)))
     is_measured = kind == "measured"
@@ -161,7 +157,6 @@ def _read_cpu(table: TomlTable) -> CpuProfile:
         make_ns_per_byte=table.number("make_ns_per_byte", has_zero=True),
         check_ns_per_byte=table.number("check_ns_per_byte", has_zero=True),
         move_us=table.number("move_us", has_zero=True),
-        ranges=_read_ranges(table, _CPU_TIMES),
     )
 
 
@@ -189,30 +184,14 @@ def _read_tier(table: TomlTable, *, is_measured: bool) -> TierProfile:
         write=read_station(table.table("write"), removes=True),
         writes_on_reads=table.number("writes_on_reads", has_zero=True, default=weight),
         reads_on_writes=table.number("reads_on_writes", has_zero=True, default=weight),
-        error=table.number("error", has_zero=True),
-        tail_error=table.number("tail_error", has_zero=True),
         smallest_bytes=table.whole("smallest_bytes", smallest),
         largest_bytes=table.whole("largest_bytes", largest),
         turn_bytes=table.whole("turn_bytes", 1),
-        ranges=_read_ranges(table, _WEIGHTS),
     )
     if tier.smallest_bytes > tier.largest_bytes:
         remedy = "exchange the two"
         raise table.refuse("smallest_bytes", "is more than `largest_bytes`", remedy)
     return tier
-
-
-def _read_ranges(table: TomlTable, keys: tuple[str, ...]) -> Ranges:
-    """Read the intervals of numbers, each a list of two."""
-    ranges = dict[str, tuple[tuple[float, float], ...]]()
-    for key in keys:
-        name = f"{key}_range"
-        if name in table:
-            bounds = table.numbers(name, None, has_zero=True)
-            if len(bounds) != 2 or bounds[0] > bounds[1]:
-                raise table.refuse(name, "is not an interval", "write [low, high]")
-            ranges[key] = ((bounds[0], bounds[1]),)
-    return ranges
 
 
 def _read_cells(table: TomlTable) -> tuple[MeasuredCell, ...]:

@@ -2,25 +2,27 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
+from ctypes import Array
 from dataclasses import asdict, dataclass, field, replace
-from typing import Final, Literal, Self
+from itertools import pairwise
+from typing import Any, Final, Self, cast
 
-from replayer.bindings.compiled import ProfileStruct
-from replayer.profiles.spread import Spread, stretch_tail
-from replayer.profiles.structs import make_struct
+from replayer.bindings.compiled import ProfileStruct, StationStruct
 from replayer.record.columns import TIERS
-from replayer.record.options import Fsync, GpuRead, Layout, Verify
+from replayer.record.options import Fsync, GpuRead, Layout, ProfileKind, Verify
 from replayer.record.run_info import IoEngine, Tier
 from tracegen.errors import InputError
 
-ProfileKind = Literal["measured", "data sheet"]
-"""Whether the times of a profile were measured, or derived from a data sheet."""
+_NO_SPREAD: Final = (1.0,) * 9
 MOST_POINTS: Final = 16
 """Loads at which a station may have costs, at most."""
+SPREAD_AT: Final = (0.0, 0.05, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
+"""The probabilities of the quantiles."""
+_ROUNDING: Final = 1e-9  # a mean this close to 1 is one that was scaled before
 
-Ranges = Mapping[str, tuple[tuple[float, float], ...]]
-"""Intervals of parameters by name: (low, high) for each value of a list, one for a number."""
+Spread = tuple[float, ...]
+"""The nine quantiles in ascending order; empty: every visit takes the mean time."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,6 @@ class Station:
         bandwidth_gb_s: of all visits together, in 10^9 bytes per second.
         spread: nine quantiles for each load, or none.
         remove_us: to remove an object; empty: removing takes no time.
-        ranges: intervals of the lists above.
     """
 
     in_flight: tuple[float, ...]
@@ -43,26 +44,15 @@ class Station:
     bandwidth_gb_s: tuple[float, ...]
     spread: tuple[Spread, ...] = ()
     remove_us: tuple[float, ...] = ()
-    ranges: Ranges = field(default_factory=dict)
 
-    def slow_down(self, factor: float, tail_factor: float = 1.0) -> Self:
-        """Return the station with all times multiplied.
-
-        Args:
-            factor: of costs.
-            tail_factor: of what the spread has above its mean; see `stretch_tail`.
-        """
-        spread = self.spread
-        if tail_factor != 1:
-            spread = tuple(stretch_tail(one, tail_factor) for one in spread)
+    def slow_down(self, factor: float) -> Self:
+        """Return the station with all times multiplied."""
         return replace(
             self,
             open_us=_multiply(self.open_us, factor),
             latency_us=_multiply(self.latency_us, factor),
             bandwidth_gb_s=_multiply(self.bandwidth_gb_s, 1 / factor),
             remove_us=_multiply(self.remove_us, factor),
-            spread=spread,
-            ranges={},
         )
 
 
@@ -75,31 +65,23 @@ class TierProfile:
         write: its writes and removals.
         writes_on_reads: reads that a write weighs for reads.
         reads_on_writes: writes that a read weighs for writes.
-        error: relative error of costs.
-        tail_error: relative error of what the spread has above its mean.
         smallest_bytes: the smallest object that the profile is for.
         largest_bytes: the largest one.
         turn_bytes: bytes that a visit transfers before the next has its turn; 1: all get equal
             shares.
-        ranges: intervals of the weights.
     """
 
     read: Station
     write: Station
     writes_on_reads: float
     reads_on_writes: float
-    error: float
-    tail_error: float
     smallest_bytes: int
     largest_bytes: int
     turn_bytes: int = 1
-    ranges: Ranges = field(default_factory=dict)
 
-    def slow_down(self, factor: float, tail_factor: float = 1.0) -> Self:
-        """Return the tier with all times multiplied, as `Station.slow_down` does."""
-        read = self.read.slow_down(factor, tail_factor)
-        write = self.write.slow_down(factor, tail_factor)
-        return replace(self, read=read, write=write)
+    def slow_down(self, factor: float) -> Self:
+        """Return the tier with all times multiplied."""
+        return replace(self, read=self.read.slow_down(factor), write=self.write.slow_down(factor))
 
 
 @dataclass(frozen=True)
@@ -111,14 +93,12 @@ class CpuProfile:
         make_ns_per_byte: to make bytes that are written.
         check_ns_per_byte: to check bytes that were read.
         move_us: of book-keeping per move.
-        ranges: intervals of the three times.
     """
 
     cores: float
     make_ns_per_byte: float
     check_ns_per_byte: float
     move_us: float
-    ranges: Ranges = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -137,6 +117,18 @@ class ProfileConditions:
     verify: Verify
     gpu_read: GpuRead = "host"
     throttle: Mapping[Tier, Mapping[str, float]] = field(default_factory=dict)
+
+
+_OF_DATA_SHEETS: Final = ProfileConditions(
+    layout="files",
+    direct=True,
+    io_bytes=1 << 20,
+    io_depth=1,
+    io_engine="psync",
+    fsync="none",
+    verify="stamps",
+)
+"""What replays are assumed to have if the profile was not measured."""
 
 
 @dataclass(frozen=True)
@@ -175,8 +167,8 @@ class Profile:
     Attributes:
         name: its name.
         kind: whether it was measured.
-        source: of a data sheet: where its numbers are from.
-        conditions: under which it was measured; None of a data sheet.
+        source: of one that was not measured: where its numbers are from.
+        conditions: under which it was measured; None if it was not measured.
         machine: facts about the machine, by name.
         cpu: the work of workers besides I/O.
         tiers: those that were measured.
@@ -192,15 +184,10 @@ class Profile:
     tiers: Mapping[Tier, TierProfile]
     cells: tuple[MeasuredCell, ...] = ()
 
-    def slower(self) -> Self:
-        """Return the slow bound: costs × (1 + error), and the tails as far off as they may be."""
-        return self._change_tiers(lambda tier: tier.slow_down(1 + tier.error, 1 + tier.tail_error))
-
-    def faster(self) -> Self:
-        """Return the fast bound: costs ÷ (1 + error), and the tails as short as they may be."""
-        return self._change_tiers(
-            lambda tier: tier.slow_down(1 / (1 + tier.error), 1 / (1 + tier.tail_error)),
-        )
+    @property
+    def assumed_conditions(self) -> ProfileConditions:
+        """The conditions under which its times hold."""
+        return self.conditions or _OF_DATA_SHEETS
 
     def with_speed(self, speeds: Mapping[Tier, float]) -> Self:
         """Return the profile with faster tiers.
@@ -227,22 +214,19 @@ class Profile:
 
     def struct(self) -> ProfileStruct:
         """Return the profile as compiled code reads it."""
-        return make_struct(self.cpu, self.tiers)
-
-    def _change_tiers(self, change: Callable[[TierProfile], TierProfile]) -> Self:
-        return replace(self, tiers={tier: change(one) for tier, one in self.tiers.items()})
+        return _make_struct(self.cpu, self.tiers)
 
     @property
     def digest(self) -> str:
         """Hash of all that predictions depend on, as 64 hexadecimal digits.
 
-        Name, source, machine, intervals and cells do not count.
+        Name, source, machine and cells do not count.
         """
         content = {
             "kind": self.kind,
             "conditions": None if self.conditions is None else asdict(self.conditions),
-            "cpu": _model_of(self.cpu),
-            **{tier: _model_of(self.tiers[tier]) for tier in TIERS if tier in self.tiers},
+            "cpu": asdict(self.cpu),
+            **{tier: asdict(self.tiers[tier]) for tier in TIERS if tier in self.tiers},
         }
         text = json.dumps(content, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
@@ -252,10 +236,57 @@ def _multiply(times: tuple[float, ...], factor: float) -> tuple[float, ...]:
     return tuple(time * factor for time in times)
 
 
-def _model_of(part: TierProfile | CpuProfile | Station) -> dict[str, object]:
-    """Return the fields of a part of a profile, without intervals."""
-    return {
-        name: _model_of(value) if isinstance(value, Station) else value
-        for name, value in vars(part).items()
-        if name != "ranges"
-    }
+def _make_struct(cpu: CpuProfile, tiers: Mapping[Tier, TierProfile]) -> ProfileStruct:
+    """Return a machine as compiled code reads it; a tier that it lacks has no points.
+
+    Args:
+        cpu: the work of its workers.
+        tiers: its tiers.
+    """
+    struct = ProfileStruct(
+        cores=cpu.cores,
+        make_byte_ns=cpu.make_ns_per_byte,
+        check_byte_ns=cpu.check_ns_per_byte,
+        move_ns=cpu.move_us * 1000,
+    )
+    for number, name in enumerate(cast("tuple[Tier, ...]", TIERS)):
+        tier = tiers.get(name)
+        if tier is not None:
+            _fill(struct.tier[number][0], tier.read, tier.writes_on_reads, tier.turn_bytes)
+            _fill(struct.tier[number][1], tier.write, tier.reads_on_writes, tier.turn_bytes)
+    return struct
+
+
+def _fill(struct: StationStruct, station: Station, other_weight: float, turn_bytes: int) -> None:
+    """Fill the structure of a station."""
+    struct.points = len(station.in_flight)
+    struct.has_spread = bool(station.spread)
+    struct.other_weight = other_weight
+    struct.turn_bytes = turn_bytes
+    pairs = zip(station.in_flight, station.bandwidth_gb_s, strict=True)
+    _copy(struct.load, station.in_flight)
+    _copy(struct.open_ns, [time * 1000 for time in station.open_us])
+    _copy(struct.latency_ns, [time * 1000 for time in station.latency_us])
+    _copy(struct.byte_ns, [load / bandwidth for load, bandwidth in pairs])
+    _copy(struct.remove_ns, [time * 1000 for time in station.remove_us])
+    for point, quantiles in enumerate(station.spread):
+        _copy(struct.spread[point], quantiles or _NO_SPREAD)
+
+
+def _copy(array: Array[Any], values: Sequence[float]) -> None:
+    array[: len(values)] = list(values)
+
+
+def compute_spread_mean(quantiles: Sequence[float]) -> float:
+    """Return the mean of the distribution that is linear between nine quantiles."""
+    widths = [high - low for low, high in pairwise(SPREAD_AT)]
+    middles = [(low + high) / 2 for low, high in pairwise(quantiles)]
+    return sum(width * middle for width, middle in zip(widths, middles, strict=True))
+
+
+def scale_spread(quantiles: Sequence[float]) -> Spread:
+    """Scale nine quantiles such that their mean is 1; those whose mean is 1 stay as they are."""
+    mean = compute_spread_mean(quantiles)
+    if abs(mean - 1) <= _ROUNDING:
+        return tuple(quantiles)
+    return tuple(quantile / mean for quantile in quantiles)

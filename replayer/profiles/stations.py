@@ -3,15 +3,13 @@
 from itertools import pairwise
 from typing import Final
 
-from replayer.profiles.profile import MOST_POINTS, Ranges, Station
-from replayer.profiles.spread import SPREAD_AT, Spread, scale_spread
+from replayer.profiles.profile import MOST_POINTS, SPREAD_AT, Spread, Station, scale_spread
 from replayer.profiles.tables import TomlTable
 
 _SHORT: Final = "stream_gb_s"
 """The key that only the short form has."""
 _POINTS: Final = "in_flight"
 """The key that only the form with points has."""
-STATION_LISTS: Final = ("open_us", "latency_us", "bandwidth_gb_s", "remove_us")
 
 
 def read_station(table: TomlTable, *, removes: bool = False) -> Station:
@@ -92,7 +90,6 @@ def _read_points(table: TomlTable, removes: bool) -> Station:
         bandwidth_gb_s=table.numbers("bandwidth_gb_s", count),
         spread=_read_spread(table, count) if "spread" in table else (),
         remove_us=table.numbers("remove_us", count, has_zero=True) if has_removal else (),
-        ranges=_read_ranges(table, count),
     )
 
 
@@ -110,17 +107,3 @@ def _read_spread(table: TomlTable, count: int) -> tuple[Spread, ...]:
     if not any(spread):
         return ()
     return tuple(scale_spread(one) if one else one for one in spread)
-
-
-def _read_ranges(table: TomlTable, count: int) -> Ranges:
-    """Read the intervals of the lists: for each point one of two numbers."""
-    ranges = dict[str, tuple[tuple[float, float], ...]]()
-    for key in STATION_LISTS:
-        name = f"{key}_range"
-        if name in table:
-            bounds = table.lists(name, count)
-            if any(len(one) != 2 or one[0] > one[1] for one in bounds):
-                problem = "has a list that is not an interval"
-                raise table.refuse(name, problem, "write [low, high] for each point")
-            ranges[key] = tuple((one[0], one[1]) for one in bounds)
-    return ranges

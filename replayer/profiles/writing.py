@@ -14,7 +14,6 @@ from replayer.profiles.profile import (
     MeasuredCell,
     Profile,
     ProfileConditions,
-    Ranges,
     Station,
     TierProfile,
 )
@@ -72,14 +71,14 @@ def _format_conditions(conditions: ProfileConditions) -> list[str]:
 
 
 def _format_cpu(cpu: CpuProfile) -> list[str]:
-    return ["", "[cpu]", *_format_keys(_with_ranges(vars(cpu), cpu.ranges))]
+    return ["", "[cpu]", *_format_keys(vars(cpu))]
 
 
 def _format_tier(name: str, tier: TierProfile | None, *, heading: bool) -> list[str]:
     if tier is None:
         return []
     plain = {key: value for key, value in vars(tier).items() if not isinstance(value, Station)}
-    keys = _format_keys(_with_ranges(plain, tier.ranges))
+    keys = _format_keys(plain)
     lines = ["", f"[{name}]", *keys] if heading else keys
     for direction, station in (("read", tier.read), ("write", tier.write)):
         lines += ["", f"[{name}.{direction}]", *_format_station(station)]
@@ -103,17 +102,9 @@ def _format_station(station: Station) -> list[str]:
     for key, values in texts.items():
         cells = ", ".join(f"{one:>{width}}" for one, width in zip(values, widths, strict=True))
         lines.append(f"{key:{left}} = [{cells}]")
-    for key, bounds in station.ranges.items():
-        lines.append(f"{key}_range = {_format([list(one) for one in bounds])}")
     if station.spread:
         lines += ["spread = [", *(f"    {_format(list(one))}," for one in station.spread), "]"]
     return lines
-
-
-def _with_ranges(values: Mapping[str, object], ranges: Ranges) -> dict[str, object]:
-    """Return values without `ranges`, and the intervals as values of their own."""
-    plain = {key: value for key, value in values.items() if key != "ranges"}
-    return plain | {f"{key}_range": list(bounds[0]) for key, bounds in ranges.items()}
 
 
 def _format_keys(values: Mapping[str, object]) -> list[str]:

@@ -6,29 +6,22 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final
 
-from replayer.machine import description as machine
+from replayer.machine import description
 from replayer.machine.busy_cores import BusyCores
 from replayer.machine.free_memory import available
 from replayer.machine.reserve import free_bytes
 from replayer.planning.moves import GPU
 from replayer.profiles.profile import Profile, ProfileConditions, TierProfile
 from replayer.profiling.cpu_fit import fit_cpu
-from replayer.profiling.intervals import add_intervals
 from replayer.profiling.rig import SMALLEST, Rig
 from replayer.profiling.rounds import CellSeries, Findings, ShowRun
-from replayer.profiling.schedule import REPEATED
-from replayer.profiling.tier_fit import (
-    add_spreads,
-    compare_cells,
-    find_error,
-    find_tail_error,
-    fit_tier,
-)
+from replayer.profiling.sustained import TIER, compute_rate, limit_rates
+from replayer.profiling.tier_fit import add_spreads, compare_cells, find_error, fit_tier
 from replayer.profiling.visits import Cell
 from replayer.record.run_info import Tier
 from replayer.run.settings import Settings
 from replayer.tiers import cache_dir, gpu
-from tracegen.errors import InputError
+from tracegen.errors import InputError, ToolError
 
 _MOST_ROOM: Final = 1 << 30
 """Bytes of objects in a tier at most: enough for 64 workers with 4 MiB each, and no caches."""
@@ -37,6 +30,8 @@ _SHARE_OF_FREE: Final = 4  # the part of free memory and disk that a profile tak
 _UNIT: Final = 1 << 20
 _BUSY_SHARE: Final = 0.5
 """Of the cores: if others keep more of them busy, times are theirs, too."""
+_MOST_ERROR: Final = 0.5
+"""Of a fit: a worse one predicts nothing."""
 _KNOWN_SHARE: Final = 0.25
 """Of the cores: if others keep more of them busy, those that a drive keeps busy are not known."""
 
@@ -76,7 +71,7 @@ def measure_profile(
 
     Raises:
         InputError: a tier cannot be opened, or has too little room.
-        ToolError: a move failed, or the budget is too short for a tier.
+        ToolError: a move failed, the budget is too short for a tier, or a fit is too far off.
     """
     if settings.cache_dir is not None:
         cache_dir.check_parent(settings.cache_dir, make=settings.make_cache_dir)
@@ -94,7 +89,15 @@ def measure_profile(
             f"besides this process {other_cores:.1f} of {facts['cores']} cores were busy:"
             " measure again when the machine is idle."
         )
-    profile = fit_profile(name, conditions, facts, findings)
+    profile, warnings = fit_profile(name, conditions, facts, findings)
+    for warning in warnings:
+        say(warning)
+    for tier in profile.tiers:
+        error = float(profile.machine[f"{tier}_error"])
+        if error > _MOST_ERROR:
+            why = "the tier is not as the model has it, or the machine was busy"
+            remedy = "measure on an idle machine, or with a larger `budget`"
+            raise ToolError(f"the fit is {error:.0%} off: {why}", remedy, subject=tier)
     return MeasuredProfile(profile, findings.skipped)
 
 
@@ -124,8 +127,8 @@ def fit_profile(
     conditions: ProfileConditions,
     facts: Mapping[str, str | int | float],
     findings: Findings,
-) -> Profile:
-    """Return the profile that fits what was measured.
+) -> tuple[Profile, list[str]]:
+    """Return the profile that fits what was measured, and warnings.
 
     Args:
         name: of the profile.
@@ -134,30 +137,22 @@ def fit_profile(
         findings: what was measured.
     """
     rounds = findings.rounds
-    tiers = {tier: fit_tier(tier, rounds) for tier in dict.fromkeys(cell.tier for cell in rounds)}
-    cpu, tiers = add_intervals(fit_cpu(float(facts["cores"]), rounds), tiers, rounds)
+    cpu = fit_cpu(float(facts["cores"]), rounds)
     piece_bytes = conditions.io_bytes * conditions.io_depth
-    tiers = {tier: _judge_fit(one, tier, findings, piece_bytes) for tier, one in tiers.items()}
+    tiers = dict[Tier, TierProfile]()
+    for tier in dict.fromkeys(cell.tier for cell in rounds):
+        one = add_spreads(fit_tier(tier, rounds), tier, rounds, piece_bytes)
+        turn_bytes = 1 if tier == "cpu" else piece_bytes  # devices serve piece by piece
+        tiers[tier] = replace(one, turn_bytes=turn_bytes)
+        facts = {**facts, f"{tier}_error": find_error(compare_cells(one, tier, rounds))}
+    warnings = list[str]()
+    if findings.sustained:
+        tiers[TIER], warnings = limit_rates(tiers[TIER], findings.sustained)
+        rates = {what: compute_rate(one) for what, one in findings.sustained.items()}
+        facts = {**facts, **{f"nvme_sustained_{what}_gb_s": rate for what, rate in rates.items()}}
     cells = [cell for tier, one in tiers.items() for cell in compare_cells(one, tier, rounds)]
-    return Profile(name, "measured", "", conditions, facts, cpu, tiers, tuple(cells))
-
-
-def _judge_fit(
-    profile: TierProfile,
-    tier: Tier,
-    findings: Findings,
-    piece_bytes: int,
-) -> TierProfile:
-    """Add spreads and errors, and the turns that visits take: devices serve piece by piece."""
-    repeats = findings.repeats.get(tier, [])
-    profile = add_spreads(profile, tier, findings.rounds, piece_bytes)
-    cells = compare_cells(profile, tier, findings.rounds)
-    return replace(
-        profile,
-        error=find_error(cells, repeats, Cell(tier, *REPEATED)),
-        tail_error=find_tail_error(profile, tier, findings.rounds, repeats, piece_bytes),
-        turn_bytes=1 if tier == "cpu" else piece_bytes,
-    )
+    profile = Profile(name, "measured", "", conditions, facts, cpu, tiers, tuple(cells))
+    return profile, warnings
 
 
 def _choose_room(tier: Tier, settings: Settings) -> int:
@@ -184,7 +179,7 @@ def _choose_room(tier: Tier, settings: Settings) -> int:
 
 def _describe_machine(settings: Settings, rig: Rig) -> dict[str, str | int | float]:
     """Return facts that are plain texts and numbers."""
-    facts = machine.describe()
+    facts = description.describe()
     names = ("host", "cpu", "cores", "memory_bytes", "kernel", "core_sha256")
     now = datetime.now(UTC).isoformat(timespec="seconds")
     kept: dict[str, str | int | float] = {"measured": now}

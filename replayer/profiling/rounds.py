@@ -11,8 +11,6 @@ from replayer.machine.busy_cores import BusyCores
 from replayer.profiling.rig import Rig
 from replayer.profiling.schedule import (
     PILOT,
-    REPEATED,
-    REPEATS,
     ROUNDS,
     SIZES,
     Estimates,
@@ -20,7 +18,8 @@ from replayer.profiling.schedule import (
     choose_phases,
     list_cells,
 )
-from replayer.profiling.tier_fit import JUDGED_BYTES
+from replayer.profiling.sustained import SHARE, TIER, Sustained, choose_cell, sustain
+from replayer.profiling.tier_fit import DIRECTIONS, JUDGED_BYTES
 from replayer.profiling.visits import Cell, Measured, measure_visits
 from replayer.record.run_info import Tier
 from tracegen.errors import ToolError
@@ -39,15 +38,15 @@ class Findings:
 
     Attributes:
         rounds: what each run of each cell measured.
-        repeats: what each run of the repeated cell of a tier measured.
         skipped: why cells were left out of all rounds: room or time.
+        sustained: what the nvme tier keeps up, by direction; empty: not measured.
         drive_busy: cores that were busy in each run in which moves queued for the nvme tier, with
             this process, the kernel or anybody else.
     """
 
     rounds: dict[Cell, list[Measured]] = field(default_factory=lambda: defaultdict(list))
-    repeats: dict[Tier, list[Measured]] = field(default_factory=lambda: defaultdict(list))
     skipped: dict[Cell, str] = field(default_factory=dict)
+    sustained: Sustained = field(default_factory=dict)
     drive_busy: list[float] = field(default_factory=list)
 
     def drive_busy_cores(self) -> float | None:
@@ -89,26 +88,38 @@ class CellSeries:
         tiers = tuple(self._room)
         self._pilot(tiers * 2)  # the first runs also meet cold caches
         cells = list_cells(tiers)
-        repeats = [Cell(tier, *REPEATED) for tier in tiers]
-        phase_s = choose_phase_s(self._budget_s, len(cells), REPEATS * len(tiers))
+        short_s = self._budget_s * (1 - len(DIRECTIONS) * SHARE * (TIER in tiers))
+        phase_s = choose_phase_s(short_s, len(cells))
         began = monotonic()
         ended = 0.0
         for number in range(ROUNDS):
-            steps = interleave(cells, repeats, number)
             lasted, ended = monotonic() - began - ended, monotonic() - began
             if number >= _FEWEST_ROUNDS and ended + lasted > self._budget_s * _MOST_OF_BUDGET:
                 break
             self._try_skipped_again()
-            for at, (cell, is_repeat) in enumerate(steps):
+            for at, cell in enumerate(cells):
                 text = f"{cell.tier} {_format_size(cell.bytes)} × {cell.workers}"
-                self._progress(text, number * len(steps) + at, ROUNDS * len(steps))
-                self._run(cell, phase_s, is_repeat=is_repeat)
+                self._progress(text, number * len(cells) + at, ROUNDS * len(cells))
+                self._run(cell, phase_s)
         rounds = self._findings.rounds
         skipped = self._findings.skipped | self._skipped
         self._findings.skipped = {one: why for one, why in skipped.items() if one not in rounds}
         for tier in tiers:
             self._require_cells(tier)
+        if (sustained := choose_cell(rounds)) is not None:
+            self._progress("nvme, sustained", ROUNDS * len(cells), ROUNDS * len(cells))
+            self._findings.sustained = self._sustain(sustained)
         return self._findings
+
+    def _sustain(self, cell: Cell) -> Sustained:
+        """Measure what the nvme tier keeps up after the rounds, which use up its credit."""
+        guess = self._estimates.guess(cell)
+        assert guess is not None, "the cell was measured"
+        room, lasting_s = self._room[cell.tier], self._budget_s * SHARE
+        return {
+            what: sustain(self._rig, cell, what, per_op_s, room, lasting_s)
+            for what, per_op_s in (("write", guess.write), ("read", guess.read))
+        }
 
     def _require_cells(self, tier: Tier) -> None:
         """Refuse a tier without what its fit and its error need: lone workers, judged sizes.
@@ -136,7 +147,7 @@ class CellSeries:
         self._skipped.clear()
         self._pilot(tier for tier in self._room if self._estimates.guess(_smallest(tier)) is None)
 
-    def _run(self, cell: Cell, phase_s: float, *, is_repeat: bool) -> None:
+    def _run(self, cell: Cell, phase_s: float) -> None:
         if cell in self._skipped:
             return
         guess = self._estimates.guess(cell)
@@ -152,27 +163,7 @@ class CellSeries:
             self._findings.drive_busy.append(cores)
         measured = measure_visits(records, phases, cell.workers)
         self._estimates.note(cell, measured)
-        if is_repeat:
-            self._findings.repeats[cell.tier].append(measured)
-        else:
-            self._findings.rounds[cell].append(measured)
-
-
-def interleave(cells: list[Cell], repeats: list[Cell], number: int) -> list[tuple[Cell, bool]]:
-    """Return the runs of a round in order, each with whether it is a repeat.
-
-    Args:
-        cells: of the round.
-        repeats: the repeated cells, one per tier; all rounds together have REPEATS of each.
-        number: of the round, from 0.
-    """
-    share = REPEATS * (number + 1) // ROUNDS - REPEATS * number // ROUNDS
-    places = [round((at + 0.5) * len(cells) / share) for at in range(share)]
-    steps = list[tuple[Cell, bool]]()
-    for at, cell in enumerate(cells):
-        steps += [(one, True) for _ in range(places.count(at)) for one in repeats]
-        steps.append((cell, False))
-    return steps
+        self._findings.rounds[cell].append(measured)
 
 
 def _smallest(tier: Tier) -> Cell:

@@ -11,11 +11,8 @@ from replayer.record.run_info import Tier
 SIZES: Final = tuple(1 << power for power in (16, 18, 20, 22, 24, 26))
 """Bytes of objects: 64 KiB to 64 MiB."""
 WORKERS: Final = (1, 2, 4, 8, 16, 32, 64)
-REPEATED: Final = (1 << 20, 4)
-"""Size and workers of the cell that is repeated, to see what noise alone does."""
 ROUNDS: Final = 5
 """Of short phases rather than fewer of longer ones: what disturbs a machine often lasts seconds."""
-REPEATS: Final = 10
 PILOT: Final = Phases(24, 48, 24)
 _PHASES: Final = 3.5  # of a cell, in units of one phase's time; removals are short
 _PHASE_S: Final = (0.02, 0.25)  # the shortest and the longest time of a phase
@@ -88,16 +85,15 @@ def list_cells(tiers: tuple[Tier, ...]) -> list[Cell]:
     return [Cell(tier, size, workers) for size in SIZES for workers in WORKERS for tier in tiers]
 
 
-def choose_phase_s(budget_s: float, cells: int, repeats: int) -> float:
+def choose_phase_s(budget_s: float, cells: int) -> float:
     """Return the time of a phase with which all rounds take the budget.
 
     Args:
         budget_s: for all of them.
         cells: of a round.
-        repeats: of repeated cells.
     """
     low, high = _PHASE_S
-    return min(high, max(low, budget_s / _PHASES / (ROUNDS * cells + repeats)))
+    return min(high, max(low, budget_s / _PHASES / (ROUNDS * cells)))
 
 
 def choose_phases(

@@ -1,65 +1,100 @@
 """The profile of a tier that fits what was measured, and how far it is off."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
-from replayer.profiles.profile import MeasuredCell, Station, TierProfile
-from replayer.profiles.spread import P95, Spread
-from replayer.profiling.medians import Median, find_median, find_medians
+from replayer.profiles.profile import SPREAD_AT, MeasuredCell, Spread, Station, TierProfile, scale_spread
 from replayer.profiling.station_fit import (
+    Array,
     Sample,
     choose_points,
     fit_station,
     predict_removal_us,
+    predict_us,
     round_figures,
 )
-from replayer.profiling.tails import pool_spread
 from replayer.profiling.visits import WHATS, Cell, Measured, Rounds
-from replayer.profiling.weights import fit_weight, predict_mixed_us
 from replayer.record.run_info import Tier
 
 JUDGED_BYTES: Final = (256 << 10, 16 << 20)
-"""Sizes of objects whose residuals make `error`: those that caches hold."""
+"""Sizes of objects whose residuals make the error: those that caches hold."""
 _SHARE: Final = 0.9  # of residuals that the errors cover
-_NINE_TENTHS: Final = 1.645 / 1.349  # half their range ÷ that between the quartiles, if normal
 DIRECTIONS: Final = ("read", "write")
+_MOST_WEIGHT: Final = 8.0
+_WEIGHT_STEP: Final = 0.02
+_FEWEST_OTHERS: Final = 0.25
+"""Visits of the other direction that a cell must have to say anything about their weight."""
+_FEWEST_VISITS: Final = 20
+"""Visits from which quantiles are taken; fewer have no tail to speak of."""
 
 
-def fit_tier(tier: Tier, rounds: Rounds, like: TierProfile | None = None) -> TierProfile:
-    """Return the profile of a tier without spreads and errors.
+@dataclass(frozen=True)
+class Median:
+    """The medians of one kind of visit in one cell.
+
+    Attributes:
+        sample: size, load of the own station, and times.
+        others: mean number of visits that a visit meets in the other direction's station.
+        low_us: time in the fastest round.
+        high_us: time in the slowest round.
+    """
+
+    sample: Sample
+    others: float
+    low_us: float
+    high_us: float
+
+
+def find_median(cell: Cell, runs: Sequence[Measured], what: str) -> Median:
+    """Return the medians of the visits of one kind over the runs of a cell."""
+    visits = [run[what] for run in runs]
+    times = [one.time_us for one in visits]
+    sample = Sample(
+        cell.bytes,
+        _median(one.load for one in visits),
+        _median(times),
+        _median(one.open_us for one in visits),
+    )
+    return Median(sample, _median(one.others for one in visits), min(times), max(times))
+
+
+def _median(values: Iterable[float]) -> float:
+    return float(np.median(list(values)))
+
+
+def find_medians(tier: Tier, rounds: Rounds, what: str) -> dict[Cell, Median]:
+    """Return the medians of one kind of visit for all cells of a tier that were measured."""
+    cells = {cell: runs for cell, runs in rounds.items() if cell.tier == tier and runs}
+    return {cell: find_median(cell, runs, what) for cell, runs in cells.items()}
+
+
+def fit_tier(tier: Tier, rounds: Rounds) -> TierProfile:
+    """Return the profile of a tier without spreads.
 
     Args:
         tier: the tier.
         rounds: what was measured.
-        like: a profile whose points it gets; None: those that the measured loads suggest.
     """
-    read = _fit_direction(tier, rounds, "read", like.read.in_flight if like else None)
-    write = _fit_direction(tier, rounds, "write", like.write.in_flight if like else None)
+    read = _fit_direction(tier, rounds, "read")
+    write = _fit_direction(tier, rounds, "write")
     sizes = [cell.bytes for cell, runs in rounds.items() if cell.tier == tier and runs]
     return TierProfile(
         read=read,
         write=write,
         writes_on_reads=fit_weight(read, find_medians(tier, rounds, "mixed read").values()),
         reads_on_writes=fit_weight(write, find_medians(tier, rounds, "mixed write").values()),
-        error=0.0,
-        tail_error=0.0,
         smallest_bytes=min(sizes),
         largest_bytes=max(sizes),
     )
 
 
-def _fit_direction(
-    tier: Tier,
-    rounds: Rounds,
-    what: str,
-    points: tuple[float, ...] | None,
-) -> Station:
+def _fit_direction(tier: Tier, rounds: Rounds, what: str) -> Station:
     medians = find_medians(tier, rounds, what)
     samples = {cell: one.sample for cell, one in medians.items()}
-    points = points or choose_points(_by_workers(samples))
+    points = choose_points(_by_workers(samples))
     removals = list[Sample]()
     if what == "write":
         removals = [one.sample for one in find_medians(tier, rounds, "remove").values()]
@@ -145,70 +180,56 @@ def _predict(profile: TierProfile, median: Median, what: str) -> float:
     return float(predict_mixed_us(station, median, np.array([weight]))[0])
 
 
-def find_error(cells: Iterable[MeasuredCell], repeats: Sequence[Measured], repeated: Cell) -> float:
-    """Return the relative error of costs: that of the fit and that of noise, at right angles.
-
-    Args:
-        cells: of the tier, with the model's times; at least one is of JUDGED_BYTES.
-        repeats: what the runs of the repeated cell measured.
-        repeated: that cell.
-    """
+def find_error(cells: Iterable[MeasuredCell]) -> float:
+    """Return the relative error that nine tenths of the cells of JUDGED_BYTES do not exceed."""
     low, high = JUDGED_BYTES
     judged = [one for one in cells if one.what != "remove" and low <= one.bytes <= high]
-    residuals = [abs(one.residual) for one in judged]
-    fit = float(np.quantile(residuals, _SHARE))
-    noise = 0.0
-    if len(repeats) > 1:
-        noise = max(_half_range(_times(repeats, repeated, what)) for what in DIRECTIONS)
-    return round_figures(float(np.hypot(fit, noise)))
+    return round_figures(float(np.quantile([abs(one.residual) for one in judged], _SHARE)))
 
 
-def _times(repeats: Sequence[Measured], repeated: Cell, what: str) -> list[float]:
-    return [find_median(repeated, [run], what).sample.time_us for run in repeats]
+def fit_weight(station: Station, mixed: Iterable[Median]) -> float:
+    """Return the weight, from 0 to 8, with which the model is nearest to the mixed cells.
 
-
-def _half_range(values: Sequence[float]) -> float:
-    """Return half the range of nine tenths of such values, relative to their median.
-
-    It is that of the normal distribution with the same quartiles. The extremes themselves do not
-    count: a phase lasts a tenth of a second, and what disturbs one of ten so long is little in a
-    replay, which lasts a hundred times as long.
-    """
-    low, middle, high = np.quantile(values, [0.25, 0.5, 0.75])
-    return float((high - low) * _NINE_TENTHS / middle)
-
-
-def find_tail_error(
-    profile: TierProfile,
-    tier: Tier,
-    rounds: Rounds,
-    repeats: Sequence[Measured],
-    piece_bytes: int,
-) -> float:
-    """Return the relative error of P95 ÷ mean: over cells, and over repeats of one cell.
+    It makes the sum of |ln(model ÷ measured)| least, so that no single cell decides.
 
     Args:
-        profile: of the tier, with spreads.
-        tier: the tier.
-        rounds: what was measured.
-        repeats: what the runs of the repeated cell measured.
-        piece_bytes: as of `add_spreads`.
+        station: of the visits.
+        mixed: medians of the visits in mixed cells.
     """
-    rounds = {cell: runs for cell, runs in rounds.items() if cell.bytes <= piece_bytes}
-    errors = list[float]()
-    for what, station in (("read", profile.read), ("write", profile.write)):
-        for cell, median in find_medians(tier, rounds, what).items():
-            spread = station.spread and station.spread[_nearest_point(station, median.sample.load)]
-            if spread:
-                ratios = np.concatenate([run[what].ratios for run in rounds[cell]])
-                errors.append(abs(float(np.quantile(ratios, 0.95)) / spread[P95] - 1))
-    fit = float(np.quantile(errors, _SHARE)) if errors else 0.0
-    noise = 0.0
-    if len(repeats) > 1:
-        noise = max(_half_range(_tails(repeats, what)) for what in DIRECTIONS)
-    return round_figures(float(np.hypot(fit, noise)))
+    cells = [one for one in mixed if one.others >= _FEWEST_OTHERS]
+    if not cells:
+        return 1.0  # both directions share what serves them: nothing else is known
+    candidates: Array = np.arange(0, _MOST_WEIGHT + _WEIGHT_STEP / 2, _WEIGHT_STEP, np.float64)
+    distances = np.zeros(len(candidates))
+    for one in cells:
+        distances += np.abs(np.log(predict_mixed_us(station, one, candidates) / one.sample.time_us))
+    return round(float(candidates[int(np.argmin(distances))]), 2)
 
 
-def _tails(repeats: Sequence[Measured], what: str) -> list[float]:
-    """Return P95 ÷ mean of each run."""
-    return [float(np.quantile(run[what].ratios, 0.95)) for run in repeats]
+def predict_mixed_us(station: Station, median: Median, weights: Array) -> Array:
+    """Return the time of a visit in a mixed cell by the model, for each of several weights."""
+    sample = median.sample
+    return predict_us(station, sample.bytes, sample.load + weights * median.others)
+
+
+def pool_spread(cells: Sequence[Array]) -> Spread:
+    """Return the nine quantiles of (time ÷ mean), each cell with the same weight.
+
+    The last one is the mean of the highest hundredth: a single outlier does not repeat.
+
+    Args:
+        cells: the ratios of each cell's visits.
+    """
+    kept = [ratios for ratios in cells if len(ratios) >= _FEWEST_VISITS]
+    if not kept:
+        return ()
+    ratios = np.concatenate(kept)
+    weights = np.concatenate([np.full(len(one), 1 / len(one)) for one in kept])
+    order = np.argsort(ratios)
+    ratios, weights = ratios[order], weights[order] / weights.sum()
+    middles = np.cumsum(weights) - weights / 2
+    quantiles = np.interp(SPREAD_AT[:-1], middles, ratios)
+    is_top = middles >= SPREAD_AT[-2]
+    top = float(np.average(ratios[is_top], weights=weights[is_top])) if is_top.any() else 0.0
+    rising = np.maximum.accumulate([*quantiles, max(top, float(quantiles[-1]))])
+    return tuple(round_figures(float(one)) for one in scale_spread(rising.tolist()))

@@ -41,8 +41,6 @@ _TYPES: Final = {
 }
 _TYPE_OF: Final = {name: kind for kind, names in _TYPES.items() for name in names.split()}
 OPTIONAL: Final = ("from_tier", "to_tier", "waited_for", "error")
-ADDED: Final = ("position", "window_ns", "order_ns", "waited_for")
-"""Columns that logs of version 1 lack: position is op_id there, the others are not known."""
 LOG_COLUMNS: Final = [
     "op_id",
     "seq",
@@ -102,15 +100,6 @@ LOG_SCHEMA: Final = pa.schema(
     metadata={"kv-run": str(RUN_VERSION)},
 )
 
-DEVICE_ADDED: Final = (
-    "steal_cpu",  # cores that the hypervisor gave to others while this machine wanted them
-    "process_read_bytes",  # that devices read and wrote for this process
-    "process_written_bytes",
-    "run_delay_ns",  # how long workers were ready and waited for a CPU
-    "throttled_ns",  # by a quota of the cgroup
-    "sampler_delay_ns",  # as run_delay_ns, of the thread that samples
-)
-"""Columns that device.parquet lacked before release 0.2; null where the kernel does not count them."""
 DEVICE_SCHEMA: Final = pa.schema(
     [
         pa.field("time_ns", pa.int64(), nullable=False),  # end of the interval, since the run's start
@@ -123,7 +112,13 @@ DEVICE_SCHEMA: Final = pa.schema(
         pa.field("utilisation", pa.float64()),  # share of the interval with any in flight
         pa.field("process_cpu", pa.float64(), nullable=False),  # cores busy, mean
         pa.field("system_cpu", pa.float64(), nullable=False),
-        *(pa.field(name, pa.float64() if name == "steal_cpu" else pa.int64()) for name in DEVICE_ADDED),
+        # From here on, null where the kernel does not count them.
+        pa.field("steal_cpu", pa.float64()),  # cores that the hypervisor gave to others while this machine wanted them
+        pa.field("process_read_bytes", pa.int64()),  # that devices read and wrote for this process
+        pa.field("process_written_bytes", pa.int64()),
+        pa.field("run_delay_ns", pa.int64()),  # how long workers were ready and waited for a CPU
+        pa.field("throttled_ns", pa.int64()),  # by a quota of the cgroup
+        pa.field("sampler_delay_ns", pa.int64()),  # as run_delay_ns, of the thread that samples
     ],
     metadata={"kv-run": str(RUN_VERSION)},
 )

@@ -27,6 +27,12 @@ LookupRule = Literal["trace", "independent", "contiguous"]
 """The same, or as the trace says."""
 Decode = Literal["reread", "once", "none"]
 """Which decode reads are replayed: all, the first of each request, or no decode read."""
+DECODE_WORDS: Final[dict[str, str]] = {
+    "reread": "with a request's own decode reads",
+    "once": "with the first of a request's own decode reads",
+    "none": "without decode reads",
+}
+"""The same in the headline of a plan."""
 PaceKind = Literal["asap", "closed", "open"]
 """When requests start: at once, after the user's previous one, or at the trace's times."""
 Placement = Literal["planned", "live"]
@@ -47,10 +53,10 @@ GpuRead = Literal["host", "device"]
 """Where reads from the gpu tier go."""
 RankMode = Literal["replicate", "partition"]
 """Whether every rank replays the whole trace, or its share of the sessions."""
-ProfileKind = Literal["measured", "data sheet"]
+ProfileKind = Literal["measured", "data sheet", "estimated"]
 """Whether the times of a profile were measured, or follow from published figures."""
-Bound = Literal["slower", "faster"]
-"""An end of the interval of a prediction."""
+DurationOrigin = Literal["recipe", "user"]
+"""What set the time limit of a run: the recipe that its trace carries, or its user."""
 WarningKind = Literal[
     "page cache",
     "page cache served reads",

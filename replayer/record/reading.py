@@ -11,8 +11,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from replayer.record.columns import (
-    ADDED,
-    DEVICE_ADDED,
     DEVICE_SCHEMA,
     LOG_ENUMS,
     LOG_SCHEMA,
@@ -104,9 +102,10 @@ def _load(path: Path) -> dict[str, Any]:
         raise InputError(why, f"name one that `replayer run` made, such as {path}/trial_1") from None
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise _damaged(name, str(error)) from None
-    if version > PREDICTED_RUN_VERSION:
-        newest = f"this release reads up to {PREDICTED_RUN_VERSION}"
-        raise InputError(f"{path} is of run format {version}, {newest}", "upgrade it")
+    if version not in (RUN_VERSION, PREDICTED_RUN_VERSION):
+        known = f"this release reads {RUN_VERSION} and {PREDICTED_RUN_VERSION}"
+        remedy = "replay it anew" if version < RUN_VERSION else "upgrade it"
+        raise InputError(f"{path} is of run format {version}, {known}", remedy)
     return content
 
 
@@ -187,13 +186,9 @@ def _check_parquet(path: Path, wanted: pa.Schema, what: str) -> None:
     except (OSError, ValueError, pa.ArrowException) as error:
         raise InputError(f"{path} is not readable ({str(error).splitlines()[0]}); copy the run anew.") from None
     version = (about.metadata or {}).get(b"kv-run", str(RUN_VERSION).encode()).decode(errors="replace")
-    if not version.isdecimal() or int(version[:9]) > RUN_VERSION:
-        raise InputError(f"{path} is of run format {version}, this release reads up to {RUN_VERSION}; upgrade it.")
+    if version != str(RUN_VERSION):
+        raise InputError(f"{path} is of run format {version}, this release reads {RUN_VERSION}; replay it anew.")
     for field in wanted:
-        if field.name not in schema.names and (
-            field.name in DEVICE_ADDED or (field.name in ADDED and int(version[:9]) == 1)
-        ):
-            continue
         if field.name not in schema.names:
             raise InputError(f"{path} is not {what}: column {field.name} is missing.")
         if not _is_like(schema.field(field.name).type, field.type):

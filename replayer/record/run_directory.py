@@ -131,10 +131,10 @@ def check_free(path: Path, *, force: bool) -> list[Path]:
     return sorted(found, key=lambda one: one == path / "run.json")  # last, so that a replacement cut short can go on
 
 
-_INNER: Final = r"(rank_\d+|bounds/slower|bounds/faster)"  # run directories inside one
+_INNER: Final = r"rank_\d+"  # run directories inside one
 _NAMES: Final = r"(run\.json|device\.parquet|moves/part-\d+\.parquet)"
 _FILES: Final = re.compile(rf"({_INNER}/)?{_NAMES}(\.partial)?")
-_FOLDERS: Final = re.compile(rf"bounds|{_INNER}|({_INNER}/)?moves")
+_FOLDERS: Final = re.compile(rf"{_INNER}|({_INNER}/)?moves")
 
 
 def array_of(name: str, values: Any) -> pa.Array:

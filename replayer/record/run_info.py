@@ -1,7 +1,7 @@
 """run.json as frozen types: decoded once, with the path of the field in errors, and encoded by the replayer.
 
-A field without a default is in every run.json. A field with the default None is absent or null in the files of older
-releases, or of runs that died before it was known.
+A field without a default is in every run.json. A field with the default None is absent or null where it means nothing,
+and in the files of runs that died before it was known.
 """
 
 from typing import Literal, get_args
@@ -9,21 +9,10 @@ from typing import Literal, get_args
 import msgspec
 
 from replayer.record.columns import PREDICTED_RUN_VERSION, TIERS
-from replayer.record.machine_info import Machine, Storage
-from replayer.record.number_types import (
-    Count,
-    Integer,
-    Milliseconds,
-    Number,
-    Positive,
-    RankCount,
-    Seconds,
-    Table,
-)
 from replayer.record.options import (
     DEVICE_LAYOUTS,
-    Bound,
     Decode,
+    DurationOrigin,
     Layout,
     Lookup,
     PaceKind,
@@ -31,6 +20,19 @@ from replayer.record.options import (
     ProfileKind,
     Verify,
     WarningKind,
+)
+from replayer.record.run_parts import (
+    Count,
+    Integer,
+    Machine,
+    Milliseconds,
+    Number,
+    Positive,
+    RankCount,
+    Seconds,
+    Storage,
+    Table,
+    Unfinished,
 )
 
 Status = Literal["running", "complete", "incomplete", "failed"]
@@ -135,10 +137,11 @@ class OrderInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WarmupCondition(msgspec.Struct, frozen=True, kw_only=True):
-    """The warm-up that was asked for."""
+    """The warm-up that was asked for; `steady`: until the run is steady, as its log says."""
 
     ops: Count | None = None
     s: Seconds | None = None
+    steady: bool | msgspec.UnsetType = msgspec.UNSET
 
 
 class Conditions(msgspec.Struct, frozen=True, kw_only=True):
@@ -190,8 +193,13 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     unknown: Table | None = None
 
     @property
+    def begins_steady(self) -> bool:
+        """Whether the measured time begins when the run is steady."""
+        return self.warmup is not None and self.warmup.steady is True
+
+    @property
     def has_simulated_nvme(self) -> bool:
-        """Whether the nvme tier is a layout that is not on a drive; older files name no layout: it was files."""
+        """Whether the nvme tier is a layout that is not on a drive."""
         return self.layout is not None and self.layout not in DEVICE_LAYOUTS
 
     def __post_init__(self) -> None:
@@ -225,6 +233,7 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
     """Times of the execution since the log's time 0: the limit, the cut, the last start, the drain, the stop."""
 
     duration_s: Seconds | None = None
+    duration_by: DurationOrigin | None = None
     cut_s: Seconds | None = None
     issued_s: Seconds | None = None
     drain_s: Seconds | None = None
@@ -233,22 +242,20 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Warning(msgspec.Struct, frozen=True, kw_only=True):  # noqa: A001 (run.json's word)
-    """Something that the replayer noticed; `kind` is None in files of older releases."""
+    """Something that the replayer noticed."""
 
-    kind: WarningKind | None = None
+    kind: WarningKind
     text: str
 
 
 class PredictionInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """The profile that the times are from; `bound` is None except in the runs of `bounds`."""
+    """The profile that the times are from."""
 
     profile: str
     kind: ProfileKind
     source: str | None = None
     profile_sha256: str
     speeds: dict[Tier, Number] | None = None
-    bounds: tuple[Bound, ...] | None = None
-    bound: Bound | None = None
 
 
 class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -265,7 +272,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     payload_nonce: str | None = None
     conditions: Conditions
     machine: Machine | None = None
-    warnings: tuple[Warning | str, ...]
+    warnings: tuple[Warning, ...]
     precondition: Precondition | None = None
     clock: Clock | None = None
     executed_ops: Count | None = None
@@ -273,6 +280,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     executed: Totals | None = None
     warmup: Warmup | None = None
     window: Window | None = None
+    unfinished: Unfinished | None = None
 
     @property
     def cut_s(self) -> float | None:

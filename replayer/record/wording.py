@@ -5,7 +5,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from replayer.record.machine_info import Storage
+from replayer.record.options import DurationOrigin
+from replayer.record.run_parts import Storage
 
 SAME_CACHE: Final = re.compile(r"meta|instruct|chat|hf|it|base|v0\.\d")
 """Parts of model names that say nothing about the size of the KV cache."""
@@ -26,6 +27,12 @@ def drive(storage: Storage) -> str:
     is_mounted = storage.filesystem and storage.mount_point
     mount = f"{storage.filesystem} at {storage.mount_point}, " if is_mounted else ""
     return f"{mount}{storage.device}{model}"
+
+
+def describe_cut(duration_s: float, origin: DurationOrigin | None) -> str:
+    """Describe where a run is cut, and by what as far as that is known."""
+    by = {"recipe": " by the trace's recipe", "user": " by the duration asked for"}
+    return f"cut at {duration_s:,.4g} s{by.get(origin or '', '')}"
 
 
 def causes_of(errors: Iterable[str]) -> Counter[str]:

@@ -8,7 +8,6 @@ import msgspec
 
 from replayer.planning.plan import Plan
 from replayer.record.columns import RUN_VERSION
-from replayer.record.machine_info import Machine
 from replayer.record.run_info import (
     Conditions,
     PlanInfo,
@@ -17,6 +16,7 @@ from replayer.record.run_info import (
     TraceInfo,
     WarmupCondition,
 )
+from replayer.record.run_parts import Machine
 from replayer.run.settings import Settings
 from tracegen.schema import Trace
 
@@ -104,7 +104,7 @@ def make_conditions(
         duration_s=span.duration_s,
         drain_s=span.drain_s,
         ops=span.ops,
-        warmup=WarmupCondition(ops=span.warmup_ops, s=span.warmup_s),
+        warmup=WarmupCondition(ops=span.warmup_ops, s=span.warmup_s, steady=span.begins_steady or msgspec.UNSET),
         precondition_gib=settings.precondition_gib,
         layout=settings.layout,
         direct=tiers.direct,

@@ -2,7 +2,7 @@
 
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -26,6 +26,7 @@ from replayer.record.run_info import (
     Warning,  # noqa: A004 (run.json's word)
     Window,
 )
+from replayer.record.run_parts import Unfinished
 from replayer.record.wording import commonest
 from replayer.run.console import RunConsole
 from replayer.run.log_writer import LogWriter
@@ -33,6 +34,9 @@ from replayer.run.mpi import Ranks
 from replayer.run.system import System
 from tracegen.console.interrupts import INTERRUPTS
 from tracegen.errors import InputError
+
+_MOST_UNFINISHED: Final = 250_000
+"""Requests that run.json lists: readers refuse more than 16 MiB."""
 
 
 @dataclass(frozen=True)
@@ -180,6 +184,7 @@ class Execution:
                 end_ns=state.steady_ns if state.steady_ns > 0 else None,
             ),
             window=self._window(state),
+            unfinished=self._list_unfinished(),
         )
         if state.log_stalled_ns:
             stalled_s = state.log_stalled_ns / 1e9
@@ -194,12 +199,23 @@ class Execution:
             drain_s = max(0.0, state.ended_ns / 1e9 - span.duration_s)
         return Window(
             duration_s=span.duration_s,
+            duration_by=None if span.duration_s is None else span.duration_by,
             cut_s=state.cut_ns / 1e9 if state.cut else None,
             issued_s=state.issued_ns / 1e9,
             drain_s=drain_s,
             drain_limit_s=span.drain_s,
             stopped_s=state.stopped_ns / 1e9 if state.stopped_ns >= 0 else None,
         )
+
+    def _list_unfinished(self) -> Unfinished | None:
+        """Return the requests that were due and are not done; None if untimed, or too many."""
+        if self._prepared.plan.options.demand.pace.kind == "asap":
+            return None
+        found = self._engine.unfinished()
+        if len(found) > _MOST_UNFINISHED:
+            return None
+        columns = {name: tuple(found[name].tolist()) for name in ("qos", "due_ns", "in_prefill")}
+        return Unfinished(request_id=tuple(found["request"].tolist()), **columns)
 
     def _record_counters(self, directory: RunDirectory) -> None:
         """Write the last samples, and warn if the device did not serve all reads."""

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from replayer.engine.move_executor import Staging
-from replayer.machine import description as machine
+from replayer.machine import description
 from replayer.planning.moves import CPU, GPU, NVME
 from replayer.planning.plan import Plan
 from replayer.planning.plan_summary import PlanSummary
@@ -117,11 +117,11 @@ class OpenTiers:
 
     def storage(self) -> dict[str, Any] | None:
         """Describe the file system under the cache for run.json."""
-        return machine.storage(self.nvme.folder) if self.nvme is not None else None
+        return description.storage(self.nvme.folder) if self.nvme is not None else None
 
     def block_device(self) -> str | None:
         """Return the device under the cache as major:minor, if the kernel counts its I/O."""
-        return machine.block_device(self.nvme.folder) if self.nvme is not None else None
+        return description.block_device(self.nvme.folder) if self.nvme is not None else None
 
     def io_is_counted(self) -> bool:
         """Whether /proc/self/io counts the nvme tier's I/O; of cuFile's that is not known."""

@@ -1,35 +1,32 @@
 """One prediction, from a trace to a run directory: the run's own plan on the clock of a profile."""
 
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
 
 import msgspec
 
-from replayer.machine import description as machine
+from replayer.machine import description
 from replayer.planning.moves import GPU, NVME
 from replayer.planning.pace import Demand, PlanWindow, Span
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.planning.plan_summary import PlanSummary
-from replayer.prediction.conditions import find_conditions
 from replayer.prediction.profile_range import check_range
 from replayer.prediction.virtual_engine import VirtualEngine
 from replayer.profiles.profile import Profile
 from replayer.record.columns import PREDICTED_RUN_VERSION, TIERS
-from replayer.record.machine_info import Machine
-from replayer.record.options import Bound
 from replayer.record.run_directory import RunDirectory, check_free
 from replayer.record.run_info import PredictionInfo, RunInfo, Tier
 from replayer.record.run_info import Warning as RunWarning
+from replayer.record.run_parts import Machine
 from replayer.run.conditions import TierFacts, describe_start, make_conditions
 from replayer.run.console import RunConsole
 from replayer.run.execution import Execution, Prepared, save_first
 from replayer.run.log_writer import LogWriter
 from replayer.run.mpi import ALONE
+from replayer.run.preflight import describe_time
 from replayer.run.settings import Settings
 from replayer.run.system import System
 from replayer.tiers.disk import BlockIO
@@ -37,9 +34,6 @@ from replayer.tiers.throttled import Throttle
 from tracegen.console.interrupts import INTERRUPTS
 from tracegen.errors import InputError, ToolError
 from tracegen.schema import Trace
-
-BOUNDS_FOLDER: Final = "bounds"
-BOUNDS: Final[tuple[Bound, ...]] = ("slower", "faster")
 
 
 @dataclass(frozen=True)
@@ -54,19 +48,16 @@ class AssumedSystem:
     profile: Profile
     speeds: Mapping[Tier, float]
 
-    def times(self, bound: Bound | None = None) -> Profile:
-        """Return the profile with these speeds, or an end of its interval.
+    def times(self) -> Profile:
+        """Return the profile with these speeds.
 
         Raises:
             InputError: the profile lacks a tier that has a speed, or the speed is not positive.
         """
-        faster = self.profile.with_speed(self.speeds)
-        if bound is None:
-            return faster
-        return faster.slower() if bound == "slower" else faster.faster()
+        return self.profile.with_speed(self.speeds)
 
-    def describe(self, bound: Bound | None = None) -> PredictionInfo:
-        """Describe the system in run.json; the bounds are named when they are there."""
+    def describe(self) -> PredictionInfo:
+        """Describe the system in run.json."""
         profile = self.profile
         return PredictionInfo(
             profile=profile.name,
@@ -74,13 +65,12 @@ class AssumedSystem:
             source=profile.source or None,
             profile_sha256=profile.digest,
             speeds=dict(self.speeds) or None,
-            bound=bound,
         )
 
 
 def assume_settings(profile: Profile, demand: Demand, span: Span, window: PlanWindow) -> Settings:
     """Return the settings of a replay under the conditions that a profile was measured in."""
-    conditions = find_conditions(profile)
+    conditions = profile.assumed_conditions
     return Settings(
         workers=demand.workers,
         cache_dir=None,
@@ -115,28 +105,6 @@ def make_engine(plan: Plan, profile: Profile, settings: Settings) -> VirtualEngi
 
 
 @dataclass(frozen=True)
-class _Part:
-    """One of the runs of a prediction: the prediction itself, or a bound."""
-
-    execution: Execution
-    directory: RunDirectory
-    log: LogWriter
-
-    def execute(self) -> KeyboardInterrupt | None:
-        """Execute it; return the signal that interrupted it, if any."""
-        return self.execution.execute(self.directory, self.log)
-
-    def write_end(self) -> str | None:
-        """Write the rest of the log and the last run.json; return why the latter failed."""
-        return self.execution.write_end(self.directory, self.log)
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether the run came to its end."""
-        return self.execution.info.status == "complete"
-
-
-@dataclass(frozen=True)
 class PredictedReplay:
     """One prediction, before it starts.
 
@@ -147,7 +115,6 @@ class PredictedReplay:
         settings: of the run, from `assume_settings`.
         system: whose times are used.
         output: run directory to make.
-        has_bounds: whether the ends of the interval are predicted, too.
         console: tells the user.
     """
 
@@ -157,7 +124,6 @@ class PredictedReplay:
     settings: Settings
     system: AssumedSystem
     output: Path
-    has_bounds: bool
     console: RunConsole
 
     def run(self) -> RunInfo:
@@ -179,20 +145,12 @@ class PredictedReplay:
             raise InputError(problem, "pass more `users`", subject=self.trace.path)
         self.settings.span.check_warmup(plan.ops)
         warnings = [*self._general_warnings(), *check_range(plan, self.system.profile)]
+        if self.settings.span.duration_s is not None:
+            self.console.say(describe_time(plan, self.settings.span))
         summary = self._simulate(plan)
         info = self._first_info(plan, summary, warnings)
-        with ExitStack() as resources:
-            names: tuple[Bound | None, ...] = (None, *self._bounds)
-            parts = [self._open(plan, summary, info, name, resources) for name in names]
-            for warning in warnings:
-                self.console.warn(warning.text)
-            with INTERRUPTS.defer():
-                self._execute(*parts)
-        return parts[0].execution.info
-
-    @property
-    def _bounds(self) -> tuple[Bound, ...]:
-        return BOUNDS if self.has_bounds else ()
+        with closing(RunDirectory(self.output, force=self.settings.force)) as directory:
+            return self._execute(plan, summary, info, directory)
 
     def _simulate(self, plan: Plan) -> PlanSummary | None:
         if self.options.order.kind == "live":
@@ -204,9 +162,11 @@ class PredictedReplay:
         """Return the warnings that do not depend on the plan."""
         warnings = [RunWarning(kind="note", text=note) for note in self.settings.notes]
         profile = self.system.profile
-        if profile.kind == "data sheet":
+        if profile.kind != "measured":
+            is_sheet = profile.kind == "data sheet"
+            basis = "from its data sheet" if is_sheet else "estimated from published figures"
             text = (
-                f"the profile {profile.name} is from published figures, not measured; assumed are"
+                f"the profile {profile.name} is {basis}, not measured; assumed are"
                 " files, direct I/O in requests of 1 MiB, no fsync, and that stamps are verified."
             )
             warnings.append(RunWarning(kind="data sheet", text=text))
@@ -232,7 +192,7 @@ class PredictedReplay:
             self.trace,
             plan=None if summary is None else summary.to_info(),
             conditions=make_conditions(self.model, plan, settings, facts, ranks=1),
-            machine=msgspec.convert(machine.describe(), Machine),
+            machine=msgspec.convert(description.describe(), Machine),
             started=datetime.now(UTC),
         )
         return msgspec.structs.replace(
@@ -242,51 +202,25 @@ class PredictedReplay:
             warnings=tuple(warnings),
         )
 
-    def _open(
+    def _execute(
         self,
         plan: Plan,
         summary: PlanSummary | None,
         info: RunInfo,
-        bound: Bound | None,
-        resources: ExitStack,
-    ) -> _Part:
-        """Make a run directory, of the prediction or a bound, with its first run.json."""
-        console = self.console
-        path = self.output
-        if bound is not None:
-            console = RunConsole()
-            path = self.output / BOUNDS_FOLDER / bound
-            info = msgspec.structs.replace(info, prediction=self.system.describe(bound))
-        directory = RunDirectory(path, force=self.settings.force)
-        resources.callback(directory.close)
+        directory: RunDirectory,
+    ) -> RunInfo:
+        """Execute the plan on the computed clock, and write the log and the last run.json."""
         save_first(directory, info)
-        engine = make_engine(plan, self.system.times(bound), self.settings)
+        engine = make_engine(plan, self.system.times(), self.settings)
         prepared = Prepared(plan, summary, self.settings.span)
-        execution = Execution(prepared, System(engine), info, ALONE, console)
-        return _Part(execution, directory, LogWriter(directory, ALONE.rank, by_age=False))
-
-    def _execute(self, nominal: _Part, *bounds: _Part) -> None:
-        """Execute the prediction and its bounds at the same time, and write how they ended."""
-        with ThreadPoolExecutor(len(BOUNDS)) as pool:
-            futures = [pool.submit(bound.execute) for bound in bounds]
-            interrupt = nominal.execute()
-            for future in futures:
-                interrupt = interrupt or future.result()
-        for bound in bounds:
-            bound.write_end()  # a bound that cannot be written has failed
-        if bounds:
-            self._note_bounds(nominal.execution, bounds)
-        if reason := nominal.write_end():
-            raise ToolError(reason)
-        if interrupt is not None:
-            raise interrupt
-
-    def _note_bounds(self, nominal: Execution, bounds: tuple[_Part, ...]) -> None:
-        """Record that the bounds are there, or why not."""
-        failed = [bound.execution.info for bound in bounds if not bound.is_complete]
-        if not failed:
-            prediction = msgspec.structs.replace(self.system.describe(), bounds=BOUNDS)
-            nominal.update(prediction=prediction)
-        elif nominal.info.status == "complete":
-            text = f"there is no interval: a bound was not predicted ({failed[0].reason})."
-            nominal.warn(RunWarning(kind="note", text=text))
+        execution = Execution(prepared, System(engine), info, ALONE, self.console)
+        log = LogWriter(directory, ALONE.rank, by_age=False)
+        for warning in info.warnings:
+            self.console.warn(warning.text)
+        with INTERRUPTS.defer():
+            interrupt = execution.execute(directory, log)
+            if reason := execution.write_end(directory, log):
+                raise ToolError(reason)
+            if interrupt is not None:
+                raise interrupt
+        return execution.info

@@ -3,16 +3,15 @@
 import resource
 from typing import Final
 
-from replayer.machine import description as machine
-from replayer.machine import free_memory as memory
+from replayer.machine import description, free_memory
 from replayer.machine.reserve import find_existing, free_bytes
 from replayer.planning.moves import CPU, NVME
 from replayer.planning.pace import PlanWindow, Span
 from replayer.planning.plan import Plan
 from replayer.planning.plan_summary import PlanSummary
-from replayer.record.machine_info import Storage
 from replayer.record.run_info import Warning  # noqa: A004 (run.json's word)
-from replayer.record.wording import drive
+from replayer.record.run_parts import Storage
+from replayer.record.wording import describe_cut, drive
 from replayer.run.footprint import most_objects, nvme_room
 from replayer.run.settings import Settings
 from replayer.tiers.cpu import arena_bytes
@@ -58,7 +57,7 @@ def check_footprint(
 def describe_place(settings: Settings) -> str:
     """Return a line with the directory, file system, mount point and device of the nvme tier."""
     assert settings.cache_dir is not None, "the nvme tier is on a disk"
-    storage = Storage(**machine.storage(find_existing(settings.cache_dir)))
+    storage = Storage(**description.storage(find_existing(settings.cache_dir)))
     return f"nvme tier: {settings.cache_dir} on {drive(storage)}"
 
 
@@ -75,11 +74,10 @@ def describe_disk_use(plan: Plan, summary: PlanSummary | None, window: PlanWindo
 def describe_time(plan: Plan, span: Span) -> str:
     """Return a line with the time that the run takes, as far as it is known in advance."""
     if span.duration_s is not None:
-        if span.drain_s is not None:
-            limit_s = span.duration_s + span.drain_s
-            return f"time: at most {limit_s:,.4g} s (duration and drain)"
         drain = "until every op that was issued has ended (the drain has no limit)"
-        return f"time: {span.duration_s:,.4g} s, then {drain}"
+        if span.drain_s is not None:
+            drain = f"at most {span.drain_s:,.4g} s of drain"
+        return f"time: {describe_cut(span.duration_s, span.duration_by)}, then {drain}"
     pace = plan.options.demand.pace
     shortest_s = plan.workload.shortest_s(pace.kind, pace.speedup)
     known = ""
@@ -97,7 +95,7 @@ def _largest_object(plan: Plan, summary: PlanSummary | None) -> int:
 
 def _check_memory(plan: Plan, summary: PlanSummary | None, settings: Settings, ranks: int) -> None:
     """Refuse a cpu tier and buffers that do not fit the memory."""
-    available = memory.available()
+    available = free_memory.available()
     if not available.bytes:
         return
     free = available.bytes // ranks

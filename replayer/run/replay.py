@@ -12,12 +12,11 @@ from typing import Any
 
 import msgspec
 
-from replayer.machine import description as machine
+from replayer.machine import description
 from replayer.planning.moves import GPU, NVME
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.planning.plan_summary import PlanSummary
 from replayer.record.columns import RUN_VERSION
-from replayer.record.machine_info import Machine
 from replayer.record.plain_json import to_json
 from replayer.record.run_directory import RunDirectory, check_free
 from replayer.record.run_info import (
@@ -25,6 +24,7 @@ from replayer.record.run_info import (
     RunInfo,
     Status,
 )
+from replayer.record.run_parts import Machine
 from replayer.run.conditions import TierFacts, describe_start, make_conditions
 from replayer.run.console import RunConsole
 from replayer.run.execution import Execution, Prepared, save_first
@@ -312,7 +312,7 @@ def replay(
 
 
 def _describe_machine(settings: Settings, tiers: OpenTiers) -> Machine:
-    facts = machine.describe() | {"storage": tiers.storage()}
+    facts = description.describe() | {"storage": tiers.storage()}
     if tiers.all[GPU] is not None:
         facts["gpu"] = gpu.describe_gpu(settings.gpu_device)
     return msgspec.json.decode(json.dumps(facts), type=Machine)  # plain texts: torch has its own

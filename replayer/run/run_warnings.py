@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from replayer.machine import description as machine
+from replayer.machine import description
 from replayer.planning.moves import GPU, NVME
 from replayer.record.run_info import Warning  # noqa: A004 (run.json's word)
 from replayer.run.opening import OpenTiers
@@ -42,7 +42,7 @@ def _drive_warnings(settings: Settings, tiers: OpenTiers) -> Iterator[Warning]:
     nvme = tiers.nvme
     if nvme is None:
         return
-    storage = machine.storage(nvme.folder)
+    storage = description.storage(nvme.folder)
     place = f"{settings.cache_dir} ({storage['filesystem']})"
     root = f"{settings.cache_dir} is on the root file system ({storage['filesystem']})"
     if storage["mount_point"] == "/":

@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
+
+from numpy.typing import NDArray
 
 from replayer.bindings.compiled import State
 from replayer.engine.engine import Engine
@@ -31,6 +33,9 @@ class ExecutionEngine(Protocol):
 
     def totals(self) -> MoveTotals:
         """Return sums over the ops executed so far."""
+
+    def unfinished(self) -> NDArray[Any]:
+        """Return the requests that were due and are not done, of dtype UNFINISHED."""
 
     def close(self) -> None:
         """Free memory."""

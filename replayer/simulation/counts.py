@@ -35,6 +35,7 @@ class CellCounts:
     Attributes:
         totals: sums over its moves, as `replayer plan` has them.
         load: bytes per minute.
+        minutes: when requests arrive.
     """
 
     def __init__(self, workload: Workload, minutes: Minutes) -> None:
@@ -42,7 +43,7 @@ class CellCounts:
         self.load = OfferedLoad(workload, minutes)
         self._workload = workload
         # Compiled code keeps pointers to these.
-        self._minutes = minutes
+        self.minutes = minutes
         self._request = np.zeros(workload.requests + 1, np.uint8)
         self._key = np.zeros(workload.keys + 1, np.uint8)
         self._struct = CountsStruct(
@@ -63,6 +64,10 @@ class CellCounts:
             reference(self._struct),
         )
 
+    def spared_tokens(self, tier: str) -> int:
+        """Return the tokens of prompts that hits in a tier spare."""
+        return sum(self._struct.spared_tokens[TIERS.index(tier) :: len(TIERS)])
+
     def to_cell(self, options: PlanOptions, peaks: Peaks) -> Cell:
         """Return the columns of counts of a row of the table.
 
@@ -74,7 +79,8 @@ class CellCounts:
         counts = self._struct
         reads = info.reads or 0
         hits = info.hits.gpu + info.hits.cpu + info.hits.nvme
-        prompt, spared = sum(counts.prompt_tokens), sum(counts.spared_tokens)
+        asked, found = sum(counts.reads), sum(counts.hits)
+        prompt, spared = sum(counts.prompt_tokens), sum(map(self.spared_tokens, TIERS))
         hit_requests = counts.reading_requests - counts.missing_requests
         cell: Cell = {
             "ops": info.ops,
@@ -89,7 +95,7 @@ class CellCounts:
             "recomputed_tokens": info.recomputed_tokens,
             "bypasses": info.bypasses,
             "promotions": info.promotions,
-            "hit_rate_ops": _divide(hits, reads),
+            "hit_rate_ops": _divide(found, asked),
             "hit_rate_tokens": _divide(spared, prompt),
             "hit_rate_requests": _divide(hit_requests, counts.reading_requests),
             "hit_rate_all_ops": _divide(hits, info.ops),
@@ -115,7 +121,7 @@ class CellCounts:
             demotions = self.totals.demotions_from(code)
             cell |= {
                 f"hits_{tier}": getattr(info.hits, tier),
-                f"spared_tokens_{tier}": sum(counts.spared_tokens[code :: len(TIERS)]),
+                f"spared_tokens_{tier}": self.spared_tokens(tier),
                 f"stores_{tier}": getattr(info.stores, tier),
                 f"entries_{tier}": counts.entries[code],
                 f"unread_entries_{tier}": counts.entries[code] - counts.read_entries[code],

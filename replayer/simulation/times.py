@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from replayer.planning.executing import Records, Rows
 from replayer.planning.pace import PlanWindow, Span
 from replayer.planning.plan import Plan
-from replayer.prediction.conditions import find_conditions
 from replayer.prediction.virtual_engine import VirtualEngine
 from replayer.profiles.profile import Profile
 from replayer.record.columns import MOVES, TIERS
@@ -96,7 +95,7 @@ def predict_cell(
         profile: of the machine.
         note: takes the number of ops executed since its last call; an exception ends the work.
     """
-    conditions = find_conditions(profile)
+    conditions = profile.assumed_conditions
     pace = plan.options.demand.pace
     engine = VirtualEngine(
         plan,

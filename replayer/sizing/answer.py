@@ -8,9 +8,8 @@ from typing import Final
 
 from replayer.sizing.break_even import BreakEven, weigh_loading
 from replayer.sizing.halves import Part
-from replayer.sizing.planned import MemorySize, SizePlanner
+from replayer.sizing.planned import MemorySize, SizePlanner, halve, index_of, size_gib
 from replayer.sizing.search import Missed, SizeSearch, SizeTargets
-from replayer.sizing.sizes import halve, index_of, size_gib
 
 _DOUBLINGS, _HALVINGS = 2, 6
 """The curve goes from four times the size found down to 1/64 of it."""

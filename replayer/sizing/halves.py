@@ -108,7 +108,7 @@ class RequestCounts:
     """Sums per request, stretch by stretch.
 
     Attributes:
-        reads, hits: reads, and those that hit; shape (requests,).
+        reads, hits: reads of prefills, and those that hit; shape (requests,).
         asked, spared, from_nvme: as in `Prompts`.
         nvme_read, nvme_written: bytes; shape (requests,).
     """
@@ -126,8 +126,8 @@ class RequestCounts:
         kind = moves["move"]
         is_hit = (kind == HIT) | (kind == PROMOTE)
         # A read hits or misses exactly once; a write or delete does neither.
-        self._sum("reads", request[op[is_hit | (kind == MISS)]])
-        self._sum("hits", request[op[is_hit]])
+        self._sum("reads", request[op[(is_hit | (kind == MISS)) & is_prefill[op]]])
+        self._sum("hits", request[op[is_hit & is_prefill[op]]])
 
         self._add_tokens(stretch, request, op, is_prefill, is_hit)
         self._add_bytes(moves, request[op])

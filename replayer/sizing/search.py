@@ -7,8 +7,7 @@ from typing import Final, Literal
 
 from replayer.planning.offered_load import DAY_S
 from replayer.sizing.halves import By, Half, Part
-from replayer.sizing.planned import MemorySize, SizePlanner
-from replayer.sizing.sizes import index_of, size_gib
+from replayer.sizing.planned import MemorySize, SizePlanner, index_of, size_gib
 
 Missed = Literal["hit rate", "drive writes", "bandwidth"]
 """What of the targets a size misses."""

@@ -92,7 +92,7 @@ def _recommend(answer: Answer, chosen: Judged) -> str:
         for one in answer.one_step_smaller
     )
     binds = f"What binds is the {' and the '.join(answer.binds)}: " if answer.binds else ""
-    bound = f"a cache that never evicts hits {_percent(answer.bound.hit_rate)}"
+    bound = f"no size hits more than {_percent(answer.bound.hit_rate)}"
     smaller = smaller or "nothing is smaller"
     return f"Take {_sizes(chosen)}: it hits {hits}; {bound}. {binds}{smaller}."
 
@@ -147,13 +147,11 @@ def _describe_break_even(weighed: BreakEven) -> list[str]:
 
 def _explain_failure(answer: Answer) -> list[str]:
     """Return why no sizes reach the targets."""
-    hits = f"{_percent(answer.bound.hit_rate)} of {_COUNTED[answer.targets.by]}"
-    bound = f"under these rules a cache that never evicts hits {hits}"
+    bound = f"a cache that never evicts hits {_percent(answer.bound.hit_rate)}"
     if "hit rate" in answer.bound.missed:
-        return [
-            f"No size reaches the target: {bound}.",
-            "Ask for a lower rate, or for other rules; prompt tokens that are new never hit.",
-        ]
+        wanted = f"{float(answer.targets.hit_rate) * 100:.6g}% of {_COUNTED[answer.targets.by]}"
+        new = "; prompt tokens that are new never hit" if answer.targets.by == "tokens" else ""
+        return [f"{wanted} cannot be had: {bound}{new}. Ask for a lower rate, or for other rules."]
     closest = answer.pairs[-1]
     return [
         f"No size reaches the targets, though {bound}: the closest, {_sizes(closest)}, misses the"

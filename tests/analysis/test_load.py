@@ -1,5 +1,6 @@
 """`analysis.load`: a run opened for use in Python."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -32,6 +33,20 @@ def test_a_loaded_run_has_the_rows_of_all_ranks(tmp_path: Path) -> None:
     run = analysis.load(str(tmp_path / "run"))
     assert len(run.info) == 2
     assert set(run.moves.select("rank").unique().collect()["rank"]) == {0, 1}
+
+
+def test_the_rows_of_ranks_are_on_the_first_ranks_clock(tmp_path: Path) -> None:
+    save(tmp_path / "run", [replayed(OPTIONS[0], 1, rank, ranks=2) for rank in range(2)])
+    alone = pl.read_parquet(tmp_path / "run" / "rank_1" / "moves" / "*.parquet")
+    for rank in range(2):
+        path = tmp_path / "run" / f"rank_{rank}" / "run.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"clock": {"zero_ns": 10**18 + rank * 7_000}}))
+    run = analysis.load(tmp_path / "run")
+    assert run.device is not None
+    shifted = run.moves.filter(pl.col("rank") == 1).collect()
+    assert sorted(shifted["end_ns"]) == sorted(alone["end_ns"] + 7_000)
+    sampled = pl.read_parquet(tmp_path / "run" / "rank_1" / "device.parquet")
+    assert list(run.device.filter(pl.col("rank") == 1).collect()["time_ns"]) == list(sampled["time_ns"] + 7_000)
 
 
 def test_a_run_without_counters_has_no_device(tmp_path: Path) -> None:

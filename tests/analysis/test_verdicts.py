@@ -86,7 +86,7 @@ def damaged(copy: Path, what: str) -> None:
     elif what == "run.json cut off":
         (copy / "run.json").write_text((copy / "run.json").read_text()[:100])
     elif what == "run.json of no run":
-        (copy / "run.json").write_text('{"run_version": 1}')
+        (copy / "run.json").write_text('{"run_version": 2}')
     elif what == "newer":
         (copy / "run.json").write_text(json.dumps(info | {"run_version": 4}))
     elif what == "no parts":

@@ -18,7 +18,7 @@ STACKS = {
         " models arrangements machine schema record bindings"
     ),
     "analysis": (
-        "__main__ cli commands submission searches sweeps report comparison assessment loaded_run sql summary metrics runs doubts log"
+        "__main__ cli commands submission searches sweeps report comparison assessment loaded_run summary metrics runs doubts log"
         " progress"
     ),
 }

@@ -10,14 +10,14 @@ from tests.support.paths import ROOT
 
 LIMITS: dict[str, tuple[Callable[[], Sized], int]] = {
     "assignments that set three or more attributes at once": (measures.packed_assignments, 0),
-    "lines of more than 100 columns": (measures.long_lines, 673),
+    "lines of more than 100 columns": (measures.long_lines, 667),
     "uses of dict[str, Any]": (measures.untyped_dictionaries, 86),
     "public names that two modules define": (measures.names_defined_twice, 25),
     "modules below the commands that import click, rich or tqdm": (measures.user_interface_in_depths, 0),
     "texts below the commands that name a flag": (measures.flags_in_depths, 60),
     "docstrings that begin with a preposition": (measures.docstrings_that_begin_with_a_preposition, 0),
     "banned words": (measures.banned_words, 0),
-    "functions named by a participle": (measures.functions_named_by_participles, 12),
+    "functions named by a participle": (measures.functions_named_by_participles, 9),
 }
 
 
@@ -32,7 +32,7 @@ def test_functions_stay_small() -> None:
     counts = measures.syntax_nodes_of_functions()
     assert quantile(list(counts.values()), 0.9) <= 214
     largest = max(counts, key=lambda name: counts[name])
-    assert counts[largest] <= 533, largest
+    assert counts[largest] <= 530, largest
 
 
 def test_modules_stay_small() -> None:

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.bench import analysis_part, replay_part, traces_part, validity_part
+from tests.bench import analysis_part, comparison_part, replay_part, traces_part, validity_part
 from tests.bench.prediction import part as prediction_part
 
 PARTS = {
@@ -23,6 +23,7 @@ PARTS = {
     "requests": replay_part.requests,
     "throttle": replay_part.throttle,
     "validity": validity_part.validity,
+    "comparison": comparison_part.comparison,
     "gpu": replay_part.gpu,
     "analysis": analysis_part.analysis,
     "analysis100": analysis_part.analysis100,

@@ -10,7 +10,7 @@ from typing import Any
 from tracegen.generate import generate
 from tracegen.recipe.loading import load_recipe
 
-DEVICE = "nvme=3000,80"  # MiB/s and µs; simulated, so that every order meets the same drive
+DEVICE = "nvme=3000,80us"  # MiB/s; simulated, so that every order meets the same drive
 ORDERS = ("trace", "reference:nvme-0.5", "reference:nvme-2", "reference:nvme-7", "live")
 SMALL = {"personas.coding.weight": 0, "personas.document.context": [1024, 4096]}
 

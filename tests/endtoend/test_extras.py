@@ -10,13 +10,12 @@ from pathlib import Path
 import pytest
 
 from replayer.run import mpi as ranks
-from tests.support.command_line import here, sentence
 from tests.support.paths import DEMO, ROOT
 from tracegen.errors import InputError
 from tracegen.sources import tokenizers as tokens
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-OPTIONAL = {"transformers": "hub", "matplotlib": "plot", "xlsxwriter": "xlsx"}
+OPTIONAL = {"transformers": "hub"}
 
 
 def remedy(package: str) -> str:
@@ -38,18 +37,6 @@ def test_tokenizers_of_the_hub_need_transformers(without: str) -> None:
     assert remedy(without) in str(refused.value)
     assert "gpt2, which is not bundled (tekken_" in str(refused.value)
     assert tokens.load_tokenizer("tekken").count(["a b"]) == [2]
-
-
-@pytest.mark.parametrize("without", ["matplotlib"], indirect=True)
-def test_pictures_of_traces_need_matplotlib(without: str, demo_trace: Path, tmp_path: Path) -> None:
-    sentence(here("tracegen", "info", demo_trace, "--plot", tmp_path / "t.svg"), "--plot needs", remedy(without))
-    assert here("tracegen", "info", demo_trace).returncode == 0
-
-
-@pytest.mark.parametrize("without", ["xlsxwriter"], indirect=True)
-def test_workbooks_need_xlsxwriter(without: str, tmp_path: Path) -> None:
-    told = here("analysis", "report", ROOT / "tests" / "data" / "run", "-o", tmp_path / "r.xlsx")
-    sentence(told, "the format xlsx needs", remedy(without), "or write csv or parquet")
 
 
 def test_ranks_need_mpi(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -138,7 +138,7 @@ def test_what_an_older_release_did_not_measure_is_not_0(tmp_path: Path) -> None:
     del run.info["machine"]["host_cores"]
     summary = check_run(run.save(tmp_path / "run"))
     assert summary.is_valid
-    names = ("run_delay_s", "throttled_s", "steal_cpu", "foreign_io_share", "process_read_bytes", "foreign_cpu_share")
+    names = ("run_delay_s", "throttled_s", "steal_cpu", "foreign_io_share", "foreign_cpu_share")
     assert [summary.metrics[name] for name in names] == [None] * len(names)
     assert "run-queue delay not measured, foreign I/O not measured" in render([summary])
     run.samples = None

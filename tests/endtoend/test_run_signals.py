@@ -47,7 +47,7 @@ def test_more_signals_change_nothing(
     endless: Path, tmp_path: Path, number: signal.Signals, code: int, reason: str
 ) -> None:
     """An impatient user: both signals again and again while the moves in flight, 0.4 s each, are waited for."""
-    with going(endless, tmp_path, "--throttle", "nvme=64,400000") as started:
+    with going(endless, tmp_path, "--throttle", "nvme=64,400ms") as started:
         started.process.send_signal(number)
         time.sleep(2 * POLL_S)  # signals that wait together are handled by number
         while started.process.poll() is None and list(tmp_path.glob("cache/*")):
@@ -106,7 +106,7 @@ def overtaken(tmp_path_factory: pytest.TempPathFactory) -> Trace:
     return traces.write(tmp_path_factory.mktemp("overtaken") / "t.parquet", batch)
 
 
-DRAINED = ("--pace", "asap", "--order", "trace", "--throttle", "nvme=64,50000", "--workers", "2")
+DRAINED = ("--pace", "asap", "--order", "trace", "--throttle", "nvme=64,50ms", "--workers", "2")
 
 
 @pytest.mark.parametrize(("number", "code", "reason"), SIGNALS)
@@ -175,7 +175,7 @@ def test_what_a_live_run_did_is_done_again(short: Path, tmp_path: Path, run: Run
     bounded = ["--cpu-mem-gb", "0.0002", "--storage-capacity-gb", "0.0003"]
     for name, flags in (("live", ["--placement", "live"]), ("some", ["--placement", "live", "--ops", 30])):
         (tmp_path / name / "again").mkdir(parents=True)
-        replayed(run, short, tmp_path / name, *bounded, *flags, "--throttle", "nvme=32,3000")
+        replayed(run, short, tmp_path / name, *bounded, *flags, "--throttle", "nvme=32,3ms")
         replayed(run, short, tmp_path / name / "again", *bounded, "--order", tmp_path / name / "run", "--workers", 2)
         found, again = (run_json(tmp_path / name / place) for place in ("run", "again/run"))
         assert (found["status"], again["status"]) == ("complete", "complete")

@@ -24,7 +24,7 @@ OURS: dict[str, Any] = {
     "Workload": compiled.WorkloadStruct, "PlannedMove": compiled.PLANNED, "TierRules": compiled.TierRulesStruct, "Rules": compiled.Rules,
     "Account": compiled.AccountStruct,
     "Totals": compiled.TotalsStruct, "Load": compiled.Load, "Op": compiled_core.OpStruct, "Move": compiled_core.MoveStruct,
-    "Device": compiled.DeviceStruct, "PlannedOp": compiled.PLANNED_OP, "Counts": compiled.CountsStruct, "Fault": compiled.FaultStruct,
+    "Unfinished": compiled.UNFINISHED, "Device": compiled.DeviceStruct, "PlannedOp": compiled.PLANNED_OP, "Counts": compiled.CountsStruct, "Fault": compiled.FaultStruct,
     "BlockIO": compiled.BlockIOStruct, "Extent": compiled.Extent, "Object": compiled.ObjectStruct,
     "Settings": compiled.EngineSettings, "Job": compiled.Job, "Record": compiled.RECORD, "State": compiled.State,
     "Figures": FiguresStruct, "Station": compiled.StationStruct, "Profile": compiled.ProfileStruct,
@@ -42,7 +42,8 @@ def declared() -> dict[str, type[ctypes.Structure]]:
     counted = re.findall(r"enum \{ (\w+(?:, \w+)*), (TIERS|MOVE_KINDS) \};", text)
     constants = {name: len(words.split(", ")) for words, name in counted}
     assert len(constants) == 2
-    constants |= {name: int(value) for name, value in re.findall(r"enum \{ (\w+) = (\d+) \};", text)}
+    for name, value, following in re.findall(r"enum \{ (\w+) = (\d+)(?:, (\w+))? \};", text):
+        constants |= {name: int(value), following: int(value) + 1}
     found: dict[str, type[ctypes.Structure]] = {}
     for body, name in re.findall(r"typedef struct \{(.*?)\} (\w+);", text, re.S):
         fields = []

@@ -104,7 +104,7 @@ def test_as_it_is_typed(tmp_path: Path) -> None:
     command = ["plan", str(trace.path), "--model", "tiny-1b", "--cpu-mem-gb", "0.5", "--storage-capacity-gb", "1"]
     text = CliRunner().invoke(main, command, catch_exceptions=False).stdout
     assert "cpu: 0.4 of 0.5 GiB usable (headroom 0.8)" in text
-    assert "1 hit (100.0% of reads; 33.3% of ops, with first writes as misses)" in text
+    assert "1 hit (33.3% of prompt tokens; 100.0% of reads)" in text
     assert "to keep up with the trace's own times (2 s from the first request to the last)" in text
     assert "written to nvme per day: 0.0 GiB, 0.00 drive writes per day of this capacity" in text
     found = json.loads(CliRunner().invoke(main, [*command, "--json"], catch_exceptions=False).stdout)

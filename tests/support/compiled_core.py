@@ -21,7 +21,10 @@ Planned = tuple[int, ...]
 class OpStruct(Structure):
     _fields_ = (
         *((name, c_int64) for name in "position due_ns end_ns wait_ns admitted_ns".split()),
-        *((name, c_int32) for name in "row request first_move last_move next moves left foreground".split()),
+        *(
+            (name, c_int32)
+            for name in "row request first_move last_move next moves planned place left foreground".split()
+        ),
         *((name, c_int8) for name in "qos role is_due retired".split()),
     )
 
@@ -96,6 +99,7 @@ class Op:
     slot: int
     position: int
     row: int
+    planned: int
     request: int
     moves: int
     left: int
@@ -159,8 +163,8 @@ class Scheduler:
     def op(self, slot: int) -> Op:
         found = _CORE.scheduler_op(self._handle, slot).contents
         return Op(
-            slot, found.position, found.row, found.request, found.moves, found.left, found.foreground, found.due_ns, found.end_ns,
-            found.admitted_ns, found.wait_ns,
+            slot, found.position, found.row, found.planned, found.request, found.moves, found.left, found.foreground,
+            found.due_ns, found.end_ns, found.admitted_ns, found.wait_ns,
         )  # fmt: skip
 
     def give_back(self, move: Move) -> None:

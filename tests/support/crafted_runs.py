@@ -186,6 +186,7 @@ def clean(
         asked_s = float(rows["start_ns"].max()) / 1e9
         info["conditions"]["duration_s"] = asked_s
         info["window"] |= {"cut_s": asked_s}
+    info["unfinished"] = {"request_id": [], "qos": [], "due_ns": [], "in_prefill": []}
     return Crafted(info, rows, []).settle()
 
 

@@ -85,7 +85,7 @@ def rank_runs(
         run.save(place / f"rank_{rank}")
         infos.append(run.info)
     above = {
-        "run_version": 1, "ranks": count, "status": "complete", "reason": None, "clocks": [i["clock"] for i in infos],
+        "run_version": 2, "ranks": count, "status": "complete", "reason": None, "clocks": [i["clock"] for i in infos],
         "executed_ops": sum(info["executed"]["ops"] for info in infos),
     }  # fmt: skip
     (place / "run.json").write_text(json.dumps(above))

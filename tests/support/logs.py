@@ -5,10 +5,8 @@ import random
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from replayer.record.run_directory import RunDirectory
-from replayer.schema import ADDED, LOG_COLUMNS, LOG_ENUMS, MOVES, TIERS, WAITS
+from replayer.schema import LOG_COLUMNS, LOG_ENUMS, MOVES, TIERS, WAITS
 from tests.replayer import waterfall_oracle
 from tests.support.run_json import save_run_json
 from tracegen.schema import ENUMS
@@ -95,16 +93,6 @@ def write_run(
     )  # fmt: skip
     directory.close()
     return path
-
-
-def as_version_1(place: Path) -> Path:
-    """A run as the release before wrote it, without the columns and fields that it lacked."""
-    for part in (place / "moves").iterdir():
-        table = pq.read_table(part).drop_columns(list(ADDED))
-        pq.write_table(table.replace_schema_metadata({b"kv-run": b"1"}), part)
-    info = json.loads((place / "run.json").read_text())
-    (place / "run.json").write_text(json.dumps(info | {"run_version": 1}))
-    return place
 
 
 SIZES = [1, 3, 4, 5, 1000, 4**5 - 1, 4**5, 4**5 + 1, 4**6, 30_000, 4**8, 4**9 - 1, 4**9]
@@ -260,5 +248,5 @@ def ranks(place: Path, *statuses: str) -> tuple[Path, list[list[dict[str, Any]]]
             row |= {"rank": rank}
         clock = {"zero_ns": 10**18 + rank * 10**6}
         write_run(place / f"rank_{rank}", mine, rank=rank, status=status, clock=clock)
-    (place / "run.json").write_text(json.dumps({"run_version": 1, "ranks": len(statuses), "status": "running"}))
+    (place / "run.json").write_text(json.dumps({"run_version": 2, "ranks": len(statuses), "status": "running"}))
     return place, rows

@@ -1,23 +1,19 @@
-"""Predicted runs made by hand: crafted runs with the mark of a prediction, and their bounds."""
+"""Predicted runs made by hand: crafted runs with the mark of a prediction."""
 
-from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
-from analysis.summary.run_summary import Interval, Prediction
 from replayer.schema import PREDICTED_RUN_VERSION, PredictionInfo
-from tests.support.crafted_runs import Crafted, clean
+from tests.support.crafted_runs import Crafted
 
 PROFILE: Final[dict[str, Any]] = {"profile": "drive", "kind": "measured", "profile_sha256": "ab" * 32}
 SHEET: Final = {"profile": "acme-1", "kind": "data sheet", "source": "acme.example, 2026-11-01"}
 
 
-def predict(intervals: Mapping[str, Interval] | None = None, **changes: Any) -> Prediction:
+def predict(**changes: Any) -> PredictionInfo:
     """Return what a summary says of a prediction; `changes` are of PROFILE."""
-    info = msgspec.convert(PROFILE | changes, PredictionInfo)
-    return Prediction(info, {name: (low, high) for name, (low, high) in (intervals or {}).items()})
+    return msgspec.convert(PROFILE | changes, PredictionInfo)
 
 
 def mark(run: Crafted, **changes: Any) -> Crafted:
@@ -29,20 +25,6 @@ def mark(run: Crafted, **changes: Any) -> Crafted:
         "prediction": PROFILE | changes,
     }
     return run
-
-
-def save_predicted(
-    place: Path,
-    make: Callable[[], Crafted] = clean,
-    slower: float = 1.25,
-    faster: float = 0.8,
-    **changes: Any,
-) -> Path:
-    """Write a predicted run with bounds; in `slower` and `faster` everything takes so many times as long."""
-    mark(make(), bounds=["slower", "faster"], **changes).save(place)
-    for bound, times in (("slower", slower), ("faster", faster)):
-        mark(make().slower(times), bound=bound, **changes).save(place / "bounds" / bound)
-    return place
 
 
 def measured(run: Crafted, started: int = 0) -> Crafted:

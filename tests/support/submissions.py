@@ -113,7 +113,7 @@ def save(place: Path, runs: list[Crafted]) -> None:
         run.save(place if len(runs) == 1 else place / f"rank_{rank}")
     if len(runs) > 1:
         above = msgspec.to_builtins(combine_ranks([msgspec.convert(run.info, RunInfo) for run in runs])) | {
-            "run_version": 1
+            "run_version": 2
         }
         (place / "run.json").write_text(json.dumps(above))
     place.with_name(f"log-{place.name}.txt").write_text("what was printed\n")

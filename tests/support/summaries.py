@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 
 from analysis.doubts.doubt import Doubt
-from analysis.summary.run_summary import MachineName, Metrics, Prediction, Provenance, Summary
-from replayer.schema import Conditions
+from analysis.summary.run_summary import MachineName, Metrics, Provenance, Summary
+from replayer.schema import Conditions, PredictionInfo
 
-METRICS: Metrics = {"wall_clock_tok_s": 100.0, "hit_rate_reuse": 0.5, "hit_rate": 0.5}
+METRICS: Metrics = {"wall_clock_tok_s": 100.0, "hit_rate": 0.5}
 CONDITIONS: dict[str, Any] = {
     "model": "m", "bytes_per_token": 1, "usable_bytes": {"gpu": 0, "cpu": 0, "nvme": None}, "workers": 8, "pace": "asap",
     "direct": True, "verify": "stamps",
@@ -28,7 +28,7 @@ def summary_of(
     zero_ns: Sequence[int | None] = (None,),
     executed_ops: int = 5,
     is_cut: bool = False,
-    prediction: Prediction | None = None,
+    prediction: PredictionInfo | None = None,
     **metrics: float | None,
 ) -> Summary:
     """Return a summary; `conditions` and `metrics` change those of CONDITIONS and METRICS."""

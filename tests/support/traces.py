@@ -43,8 +43,8 @@ def columns(steps: Sequence[Step], requests: Sequence[int] | None = None, **chan
 
 
 def write(path: Path, batch: Columns, **metadata: object) -> Trace:
-    """A trace file of these ops."""
-    about = Metadata(seed=0, recipe={}, generator="tests")
+    """A trace file of these ops, which asks a replay for its decode reads, too."""
+    about = Metadata(seed=0, recipe={"replay": {"decode": "reread"}}, generator="tests")
     for name, value in metadata.items():
         setattr(about, name, value)
     with TraceWriter(path, about, force=True) as writer:

@@ -245,8 +245,8 @@ def test_a_plan_too_large_for_the_disk_is_refused_with_a_size_that_fits(
 
 @pytest.mark.parametrize(
     "replay",
-    [[1], {"model": 5}, {"cpu_mem_gb": "lots"}, {"cpu_mem_gb": float("nan")}],
-    ids=["list", "model", "word", "nan"],
+    [[1], {"model": 5}, {"cpu_mem_gb": "lots"}, {"cpu_mem_gb": float("nan")}, {"model": "tiny-1b", "decode": "thrice"}],
+    ids=["list", "model", "word", "nan", "decode"],
 )
 def test_a_foreign_recipe_with_bad_replay_defaults_is_refused(run: Run, tmp_path: Path, replay: object) -> None:
     path = traces.write(tmp_path / "t.parquet", traces.columns([("w", 0, 5)]), recipe={"replay": replay}).path
@@ -267,7 +267,7 @@ def test_plan_counts_add_up(run: Run, demo_trace: Path) -> None:
     flags = ["--model", "tiny-1b", "--gpu-mem-gb", "0.02", "--cpu-mem-gb", "0.05", "--storage-capacity-gb", "0.1"]
     found = json.loads(run("replayer", "plan", demo_trace, *flags, "--json").stdout)
     assert set(found) == {
-        "ops", "reads", "hits", "misses", "stores", "demotions", "promotions", "drops", "bypasses", "recomputed_tokens",
+        "ops", "reads", "decode", "hit_rate_tokens", "hits", "misses", "stores", "demotions", "promotions", "drops", "bypasses", "recomputed_tokens",
         "read_bytes", "write_bytes", "peak_bytes", "trace_fingerprint", "plan_fingerprint", "order", "offered",
         "arrangement", "rules", "findings",
     }  # fmt: skip

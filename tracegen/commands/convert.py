@@ -97,7 +97,7 @@ _IMPORT_FLAGS: Final = (
     click.option(
         "--decode-reads/--no-decode-reads",
         default=None,
-        help="Decoding reads its objects back.  [default: not for blocks]",
+        help="Decoding reads its objects back.  [default: if a replay asks; not for blocks]",
     ),
     click.option(
         "--decode-token-ms",

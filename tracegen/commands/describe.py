@@ -9,7 +9,6 @@ import tracegen
 from tracegen.commands.options import TRACE_PATH
 from tracegen.describe.diff import compare_traces
 from tracegen.describe.info import add_reuse, describe, format_facts
-from tracegen.describe.plot import check_picture, plot
 from tracegen.describe.reuse import measure_reuse
 from tracegen.errors import escape_controls
 
@@ -32,6 +31,8 @@ def info(trace: Path, as_json: bool, picture: Path | None, force: bool) -> None:
     """Describe a trace: counts, lengths, reuse by source and distance, provenance."""
     opened = tracegen.read(trace)
     if picture is not None:
+        from tracegen.describe.plot import check_picture, plot  # noqa: PLC0415 (a renderer)
+
         check_picture(picture, force=force)
     facts = describe(opened)
     reuse = measure_reuse(opened)

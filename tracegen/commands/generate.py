@@ -109,7 +109,7 @@ _WORKLOAD_FLAGS = (
     click.option(
         "--decode-reads/--no-decode-reads",
         default=None,
-        help="Decoding reads its objects back.  [default: not for blocks]",
+        help="Decoding reads its objects back.  [default: if a replay asks; not for blocks]",
     ),
     click.option(
         "--bytes-per-token",

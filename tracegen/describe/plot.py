@@ -1,56 +1,53 @@
 """A picture of a trace: arrivals, prompt lengths, reuse distances and working set."""
 
-import importlib.util
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+import altair as alt
 import numpy as np
+import vl_convert
 from numpy.typing import NDArray
 
 from tracegen.arrays import IdTable
 from tracegen.describe.info import Facts, format_users
 from tracegen.describe.reuse import Reuse
-from tracegen.errors import InputError, missing_package
+from tracegen.errors import InputError
 from tracegen.files.outputs import check_output, open_output
 from tracegen.trace.columns import PREFILL, Columns
 from tracegen.trace.reading import Trace
 
 BINS: Final = 200
 _WINDOW_BINS: Final = BINS // 20
-_BLUE: Final = "#1f5fa8"
-_ORANGE: Final = "#c8691c"
+_POINTS: Final = 1000
+"""Points of a curve at most: more than the picture has pixels."""
+_COLOURS: Final = ("#1f5fa8", "#c8691c")
 _GREY: Final = "#6b6b6b"
-_STYLE: Final[Any] = {
-    "svg.hashsalt": "kv",  # equal traces give equal bytes
-    "font.size": 9,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
+_CONFIG: Final[dict[str, object]] = {
+    "view": {"stroke": None},
+    "axis": {"labelColor": _GREY, "titleColor": _GREY, "gridColor": "#e6e6e6", "titleFontWeight": 400},
+    "title": {"anchor": "start", "fontWeight": "normal", "offset": 10},
+    "legend": {"orient": "top-left", "title": None, "labelLimit": 300},
+    "range": {"category": _COLOURS},
 }
+
+_Curves = dict[str, tuple[NDArray[Any], NDArray[Any]]]
+"""x and y of each curve, by the name that a legend shows."""
 
 
 def check_picture(picture: Path, *, force: bool) -> None:
     """Refuse a picture that cannot be written, before anything is measured.
 
     Raises:
-        InputError: the suffix is neither .svg nor .png, the file exists and `force` is false, or
-            Matplotlib is missing.
+        InputError: the suffix is neither .svg nor .png, or the file exists and `force` is false.
     """
     if picture.suffix not in (".svg", ".png"):
         problem = "neither .svg nor .png"
         raise InputError(problem, "choose one of them", subject=picture, setting="picture")
     check_output(picture, force=force, setting="picture")
-    if importlib.util.find_spec("matplotlib") is None:
-        raise missing_package("`picture`", "matplotlib", "plot")
 
 
-def plot(
-    trace: Trace,
-    picture: Path,
-    facts: Facts,
-    reuse: Reuse,
-    *,
-    force: bool = False,
-) -> None:
+def plot(trace: Trace, picture: Path, facts: Facts, reuse: Reuse, *, force: bool = False) -> None:
     """Draw a trace as one .svg or .png file that needs no other; equal traces give equal bytes.
 
     Args:
@@ -64,76 +61,67 @@ def plot(
         InputError: as `check_picture`, or the file cannot be written.
     """
     check_picture(picture, force=force)
-    import matplotlib as mpl  # noqa: PLC0415 (an extra; only plots need it)
-    from matplotlib.figure import Figure  # noqa: PLC0415
-
-    with mpl.rc_context(_STYLE):
-        figure = Figure(figsize=(11, 7.2), layout="constrained")
-        _draw(figure, trace, facts, reuse)
-        metadata = {"Date": None} if picture.suffix == ".svg" else {"Software": None}
-        with open_output(picture, force=force, setting="picture") as file:
-            figure.savefig(file, format=picture.suffix[1:], dpi=130, metadata=metadata)
+    spec = _draw(trace, facts, reuse).to_dict() | {"config": _CONFIG}
+    svg = vl_convert.vegalite_to_svg(spec, vl_version="v6.4")
+    drawn = svg.encode() if picture.suffix == ".svg" else vl_convert.svg_to_png(svg, scale=1.5)
+    with open_output(picture, force=force, setting="picture") as file:
+        file.write(drawn)
 
 
-def _draw(figure: Any, trace: Trace, facts: Facts, reuse: Reuse) -> None:
-    figure.suptitle(
-        f"{trace.path.name}: {facts['ops']:,} ops, {facts['requests']:,} requests of"
-        f" {format_users(facts)}, fingerprint {trace.metadata.fingerprint[:12]}…",
-        fontsize=11,
-    )
+def _draw(trace: Trace, facts: Facts, reuse: Reuse) -> alt.ConcatChart:
     timeline = _Timeline(max(facts["duration_s"], 1e-9), facts["keys"])
     for batch in trace.batches():
         timeline.add(batch)
-    charts = figure.subplots(2, 2)
-    (arrivals, lengths), (distances, working_set) = charts
-    _draw_arrivals(arrivals, timeline)
-    _draw_lengths(lengths, timeline)
-    _draw_distances(distances, reuse)
-    _draw_working_set(working_set, timeline)
-    for axes in charts.flat:
-        axes.set_ylim(bottom=0)
-
-
-def _draw_arrivals(axes: Any, timeline: "_Timeline") -> None:
-    rate = timeline.requests / timeline.width_s
-    axes.step(timeline.ends_s, rate, color=_BLUE, where="pre", lw=1)
-    _label(axes, "Arrivals", "time (s)", "requests per second")
-
-
-def _draw_lengths(axes: Any, timeline: "_Timeline") -> None:
     prompts = np.sort(timeline.prompts[np.arange(timeline.prompts.end)])
-    axes.plot(prompts, np.arange(1, len(prompts) + 1) / len(prompts), color=_BLUE)
-    axes.set_xscale("log")
-    title = "Prompt lengths (all objects that prefill touches)"
-    _label(axes, title, "tokens", "share of requests up to this length")
-
-
-def _draw_distances(axes: Any, reuse: Reuse) -> None:
-    sizes, hits = reuse.hit_curve()
-    axes.plot(sizes, hits, color=_BLUE)
-    axes.set_xscale("log")
+    ranks = np.arange(1, len(prompts) + 1) / max(len(prompts), 1)
     sample = "" if reuse.share == 1 else f", {reuse.share:.1%} of the objects sampled"
-    title = f"Reuse distance: reads that an LRU cache hits{sample}"
-    _label(axes, title, "cache size (tokens)", "share of reads")
-
-
-def _draw_working_set(axes: Any, timeline: "_Timeline") -> None:
-    from matplotlib.ticker import EngFormatter  # noqa: PLC0415 (an extra; only plots need it)
-
     recent = f"touched in the last {timeline.window_s:,.3g} s"
-    axes.plot(timeline.ends_s, np.cumsum(timeline.fresh), color=_BLUE, label="ever touched")
-    axes.plot(timeline.ends_s, timeline.recent_tokens(), color=_ORANGE, label=recent)
-    axes.legend(frameon=False)
-    _label(axes, "Working set", "time (s)", "tokens of distinct objects")
-    axes.yaxis.set_major_formatter(EngFormatter(sep=""))
+    rate = {"": (timeline.ends_s, timeline.requests / timeline.width_s)}
+    working_set = {
+        "ever touched": (timeline.ends_s, np.cumsum(timeline.fresh)),
+        recent: (timeline.ends_s, timeline.recent_tokens()),
+    }
+    lengths = "Prompt lengths (all objects that prefill touches)"
+    lengths_y = "share of requests up to this length"
+    distances = f"Reuse distance: reads that an LRU cache hits{sample}"
+    size = "cache size (tokens)"
+    charts = (
+        _draw_lines(rate, "Arrivals", "time (s)", "requests per second", is_step=True),
+        _draw_lines({"": (prompts, ranks)}, lengths, "tokens", lengths_y, is_log=True),
+        _draw_lines({"": reuse.hit_curve()}, distances, size, "share of reads", is_log=True),
+        _draw_lines(working_set, "Working set", "time (s)", "tokens of distinct objects"),
+    )
+    title = (
+        f"{trace.path.name}: {facts['ops']:,} ops, {facts['requests']:,} requests of"
+        f" {format_users(facts)}, fingerprint {trace.metadata.fingerprint[:12]}…"
+    )
+    picture = alt.concat(*charts, columns=2, title=title, background="white", padding=12)
+    picture.resolve = alt.Resolve(scale=alt.ScaleResolveMap(color="independent"))
+    return picture
 
 
-def _label(axes: Any, title: str, x: str, y: str) -> None:
-    axes.set_title(title, loc="left", fontsize=10)
-    axes.set_xlabel(x, color=_GREY)
-    axes.set_ylabel(y, color=_GREY)
-    axes.grid(visible=True, color="#e6e6e6", lw=0.6)
-    axes.set_axisbelow(True)
+def _draw_lines(
+    curves: _Curves, title: str, x: str, y: str, *, is_log: bool = False, is_step: bool = False
+) -> alt.Chart:
+    """Draw curves by their names; a legend names them if there are several."""
+    values = [point for name, (xs, ys) in curves.items() for point in _thin(name, xs, ys)]
+    scale = alt.Scale(type="log") if is_log else alt.Scale(zero=True)
+    scale.nice = False
+    lines = alt.Chart(alt.InlineData(values=values), title=title, width=480, height=260).mark_line(
+        interpolate="step-before" if is_step else "linear", strokeWidth=1.5
+    )
+    chart: alt.Chart = lines.encode(
+        alt.X("x:Q", title=x, scale=scale, axis=alt.Axis(format="~s", tickCount=6, grid=False)),
+        alt.Y("y:Q", title=y, axis=alt.Axis(format="~s", titlePadding=8)),
+        alt.Color("name:N", sort=None, legend=alt.Legend() if len(curves) > 1 else None),
+    )
+    return chart
+
+
+def _thin(name: str, x: NDArray[Any], y: NDArray[Any]) -> Iterator[dict[str, object]]:
+    """Yield at most _POINTS points of a curve, its ends among them."""
+    for at in np.unique(np.linspace(0, len(x) - 1, min(len(x), _POINTS)).round().astype(int)):
+        yield {"x": float(x[at]), "y": float(y[at]), "name": name}
 
 
 class _Timeline:

@@ -98,6 +98,8 @@ def import_trace(
             writer.write(batch)
         _record_rows(metadata, rows, output.licence)
         metadata.recipe = {"import": _describe_import(name, format_, options, importer)}
+        if format_.has_decode_reads or options.decode_reads:  # else no engine reads its own KV back
+            metadata.recipe["replay"] = {"decode": "reread"}
         metadata.counts |= {kind: number for kind, number in importer.counts.items() if number}
         if block_tokens is not None:
             metadata.block_tokens = options.rechunk or block_tokens

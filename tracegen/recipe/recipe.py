@@ -130,6 +130,7 @@ class ReplayDefaults:
     storage_capacity_gb: float | None = None  # none: unlimited
     pace: Literal["asap", "closed", "open"] = "closed"
     generation_mode: Literal["none", "fast", "realistic"] = "none"
+    decode: Literal["reread", "once", "none"] = "none"  # decode reads that are replayed
     max_concurrent_allocs: int | None = None  # none, 0: any number
     duration_s: float | None = None  # none: to the trace's end
 
@@ -151,7 +152,7 @@ class Recipe:
     context_growth: bool = False  # later turns add the last answer and a question to the prompt
     block_tokens: int = 0  # cut a session's tokens into blocks of this size; 0: one object per turn
     save_decode: bool = False  # store the KV of generated tokens, too
-    decode_reads: bool | None = None  # none: yes, except for blocks, whose KV is loaded once
+    decode_reads: bool | None = None  # none: in the trace, but not replayed; not for blocks
     decode_batch: int = 32  # tokens generated per decode read
     decode_token_ms: float = 30  # nominal pace, for the trace's times
     decode_max_context: int = 0  # no decode ops for turns of more context tokens; 0: no limit

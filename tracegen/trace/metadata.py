@@ -11,7 +11,6 @@ from tracegen.errors import InputError
 
 FORMAT_VERSION: Final = 1
 METADATA_KEY: Final = b"kv-trace"
-_EARLIER: Final = {"azure": "guessed"}  # sessions of imports by releases that did not record them
 
 
 @dataclass
@@ -130,10 +129,8 @@ def has_guessed_sessions(recipe: Mapping[str, Any]) -> bool:
         if not isinstance(origin, dict):
             continue
         options = origin.get("import")
-        if isinstance(options, dict):
-            recorded = options.get("sessions", _EARLIER.get(str(options.get("format"))))
-            if recorded == "guessed":
-                return True
+        if isinstance(options, dict) and options.get("sessions") == "guessed":
+            return True
         ancestors = origin.get("of")
         if isinstance(ancestors, list):
             pending += [item.get("recipe") for item in ancestors if isinstance(item, dict)]

@@ -3,11 +3,11 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, Literal
 
 from analysis.comparison.conditions import format_condition
-from analysis.comparison.trials import Statistics, compute_statistics
+from analysis.comparison.intervals import Statistics, summarise_metric
 from analysis.report.data import Gathered, Subject
 from analysis.summary.run_summary import Summary
 from replayer.schema import TIERS, to_plain
@@ -35,19 +35,13 @@ class LoadPoint:
     trials: list[Summary]
 
     def summarise(self, metric: str) -> Statistics:
-        """Return the statistics of a metric over the trials; a prediction brings its interval."""
-        stats = compute_statistics(trial.metrics.get(metric) for trial in self.trials)
-        predictions = [trial.prediction for trial in self.trials if trial.prediction is not None]
-        if len(predictions) != 1 or metric not in predictions[0].intervals:
-            return stats
-        low, high = predictions[0].intervals[metric]
-        return replace(stats, low=low, high=high)
+        """Return the statistics of a metric over the trials."""
+        return summarise_metric(metric, self.trials)
 
     @property
-    def interval(self) -> str:
-        """The name of the interval: that of a mean, or the word for a prediction."""
-        is_predicted = any(trial.prediction is not None for trial in self.trials)
-        return "predicted" if is_predicted else "95% interval"
+    def is_predicted(self) -> bool:
+        """Whether it was predicted, so that there are no trials."""
+        return any(trial.prediction is not None for trial in self.trials)
 
     @property
     def is_behind(self) -> bool:
@@ -129,7 +123,7 @@ def find_load(data: Gathered) -> LoadCurves | None:
 
 def _list_sides(data: Gathered) -> dict[str, str]:
     """List the side of each valid run by its path; none if a report compares no sides."""
-    sides = {} if data.sides is None else data.sides.trials
+    sides = {} if data.comparison is None else data.comparison.trials
     return {trial.summary.run: name for name, trials in sides.items() for trial in trials}
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 import altair as alt
 import polars as pl
 
-from analysis.comparison.trials import Statistics
+from analysis.comparison.intervals import Statistics
 from analysis.report.between_runs.load import LoadAxis, LoadCurve, LoadCurves, LoadPoint, find_load
 from analysis.report.between_runs.load_words import choose_targets, format_load
 from analysis.report.chart_kinds import HEADER, PREDICTED_DASHES, ROWS, Axis, Look, Plot
@@ -44,7 +44,7 @@ def tabulate_load(data: Gathered) -> dict[str, pl.DataFrame]:
     points = [(curve, point) for curve in found.curves for point in curve.points]
     rows = [_make_table_row(found, curve, point) for curve, point in points]
     table = pl.DataFrame(rows, infer_schema_length=None)
-    return {"latency against load: means over trials and their 95% intervals, ms": table}
+    return {"latency against load: means with 95% intervals, ms": table}
 
 
 def _make_table_row(found: LoadCurves, curve: LoadCurve, point: LoadPoint) -> LoadRow:
@@ -131,8 +131,9 @@ def _make_row(
 ) -> LoadRow:
     unit = "requests/s" if panel == RATE else "ms"
     mean, low, high = (max(end or 0.0, LEAST_MS) for end in (stats.mean, stats.low, stats.high))
-    interval = f", {point.interval} {format_number(low)} to {format_number(high)}"
-    ends = "" if stats.low is None else interval
+    ends = ", predicted" if point.is_predicted else ""
+    if stats.low is not None:
+        ends = f", 95% interval {format_number(low)} to {format_number(high)}"
     late = ", fell behind its schedule" if point.is_behind else ""
     trials = f", {stats.n} trials" if stats.n > 1 else ""
     value = f"{format_number(mean)} {unit}{ends}"

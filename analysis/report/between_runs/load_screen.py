@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from analysis.comparison.trials import Statistics
+from analysis.comparison.intervals import Statistics
 from analysis.report.between_runs.load import LoadAxis, LoadCurve, LoadCurves, LoadPoint, find_load
 from analysis.report.between_runs.load_words import find_limit, format_load, format_short
 from analysis.report.data import Gathered
@@ -77,8 +77,8 @@ def _format_trials(point: LoadPoint, stats: Statistics) -> str:
     """Format the interval of a mean, or say that there is none."""
     low, mean, high = (format_short(value) for value in (stats.low, stats.mean, stats.high))
     if stats.low is None:
-        return "one trial"
+        return "predicted" if point.is_predicted else "one trial"
     if low == mean == high:
         return f"equal in {stats.n} trials"
     trials = f", {stats.n} trials" if stats.n > 1 else ""
-    return f"{point.interval} {low} to {high}{trials}"
+    return f"95% interval {low} to {high}{trials}"

@@ -164,8 +164,8 @@ def _format_time(point: LoadPoint, metric: str) -> str:
     stats = point.summarise(metric)
     mean, low, high = (format_short(value) for value in (stats.mean, stats.low, stats.high))
     if stats.low is None or low == mean == high:
-        return f"{mean} ms"
-    return f"{mean} ms ({point.interval} {low} to {high})"
+        return f"{mean} ms (predicted)" if point.is_predicted else f"{mean} ms"
+    return f"{mean} ms (95% interval {low} to {high})"
 
 
 def _format_miss(point: LoadPoint, metric: str, target: float) -> str:

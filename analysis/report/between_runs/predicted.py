@@ -4,9 +4,9 @@ import json
 from dataclasses import dataclass
 from typing import Final
 
-from analysis.comparison.accuracy import PredictionError
-from analysis.comparison.prediction_text import COLUMNS
-from analysis.comparison.predictions import ACCEPTED, OF_DEVICES, compute_error
+from analysis.comparison.predicted.accuracy import PredictionError
+from analysis.comparison.predicted.prediction_text import COLUMNS
+from analysis.comparison.predicted.predictions import ACCEPTED, OF_DEVICES, compute_error
 from analysis.report.data import Gathered, Subject
 from analysis.summary.run_summary import Summary
 from replayer.schema import to_plain
@@ -87,10 +87,7 @@ def _describe_prediction(name: str, system: PredictedSystem) -> str:
     parts = [f"{_format_error(errors[word])} in {word}" for word in named]
     off = f"{name} is off by {' and '.join(parts)}; no" if parts else f"{name}: no"
     most = f"metric of {len(errors)} is off by more than {max(map(abs, errors.values())):.1%}"
-    bounded = [one for one in system.errors.values() if one.is_inside is not None]
-    inside = sum(bool(one.is_inside) for one in bounded)
-    held = f" {inside} of {len(bounded)} measured values are in its intervals." if bounded else ""
-    return f"{off} {most}.{held}"
+    return f"{off} {most}."
 
 
 def _format_error(error: float) -> str:

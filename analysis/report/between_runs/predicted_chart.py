@@ -8,7 +8,7 @@ import polars as pl
 from analysis.metrics.headlines import heading
 from analysis.report.bar_charts import stack_panels
 from analysis.report.between_runs.predicted import PredictedSystem, find_predicted
-from analysis.report.chart_kinds import PREDICTED_DASHES, ROWS, Axis, Plot
+from analysis.report.chart_kinds import ROWS, Axis, Plot
 from analysis.report.data import Gathered
 from analysis.report.svg import INK, MUTED, TEXT_SIZE, get_colour
 from analysis.report.text import format_number
@@ -36,7 +36,7 @@ def _list_rows(system: PredictedSystem) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     for metric, one in system.errors.items():
         base = one.measured or 1.0
-        ends = {"measured": (one.low, one.high), "predicted": one.interval or (None, None)}
+        ends = {"measured": (one.low, one.high), "predicted": (None, None)}
         values = {"measured": one.measured, "predicted": one.predicted}
         for side, value in values.items():
             low, high = ends[side]
@@ -54,7 +54,6 @@ def _list_rows(system: PredictedSystem) -> list[dict[str, object]]:
                     "high": high,
                     **{name: end and end / base - 1 for name, end in shares.items()},
                     "error": one.error if side == "predicted" else None,
-                    "inside": one.is_inside if side == "predicted" else None,
                     "few": one.is_thin,
                     "note": f"{heading(metric)}, {side}: {format_number(value)}{interval}",
                 }
@@ -69,20 +68,17 @@ def tabulate_errors(data: Gathered) -> dict[str, pl.DataFrame]:
         return {}
     keys = ("prediction", "metric")
     measured, predicted = (rows.filter(pl.col("side") == side) for side in _SIDES)
-    table = measured.select(*keys, *_rename_values("measured")).join(
-        predicted.select(*keys, *_rename_values("predicted"), "error", "inside", "few"),
+    ends = (pl.col(name).alias(f"measured {name}") for name in ("value", "low", "high"))
+    table = measured.select(*keys, *ends).join(
+        predicted.select(*keys, pl.col("value").alias("predicted value"), "error", "few"),
         on=keys,
         maintain_order="left",
     )
-    return {"median and ends of the measured trials; the prediction and its interval": table}
-
-
-def _rename_values(side: str) -> list[pl.Expr]:
-    return [pl.col(name).alias(f"{side} {name}") for name in ("value", "low", "high")]
+    return {"median and ends of the measured trials; the prediction": table}
 
 
 def draw_predicted(data: Gathered, width: int) -> Plot | None:
-    """Draw measured medians with the range of the trials, and predictions with their intervals."""
+    """Draw measured medians with the range of the trials, and predictions."""
     rows = list_errors(data)
     if rows.is_empty():
         return None
@@ -102,7 +98,7 @@ def draw_predicted(data: Gathered, width: int) -> Plot | None:
 
 
 def _mark_side(base: alt.Chart, side: str, width: int) -> list[alt.Chart]:
-    """Mark one side above or below the middle of its row: interval, value, words."""
+    """Mark one side above or below the middle of its row: range of trials, value, words."""
     is_measured = side == "measured"
     shift = -_SHIFT if is_measured else _SHIFT
     scale = alt.Scale(domain=list(_SIDES), range=[get_colour(name) for name in _SIDES.values()])
@@ -112,9 +108,8 @@ def _mark_side(base: alt.Chart, side: str, width: int) -> list[alt.Chart]:
     axis = x.axis(6, pl.Series([0.0]))
     axis["labelExpr"] = "datum.value == 0 ? 'measured' : datum.label"
     place: Any = {"title": x.title, "scale": x.scale(), "axis": axis}
-    dashes = [1, 0] if is_measured else PREDICTED_DASHES[0]
-    interval = own.transform_filter("datum.low_share != null")
-    rule = interval.mark_rule(strokeWidth=2.5, strokeDash=dashes, yOffset=shift, aria=False)
+    span = own.transform_filter("datum.low_share != null")
+    rule = span.mark_rule(strokeWidth=2.5, yOffset=shift, aria=False)
     point = own.mark_point(size=80, filled=True, opacity=1, yOffset=shift)
     text = own.mark_text(align="left", dx=10, dy=shift, fontSize=TEXT_SIZE, aria=False)
     return [
@@ -132,6 +127,5 @@ def _describe_error(row: dict[str, float | str | bool | None]) -> str:
     value = format_number(row["value"])
     if row["side"] == "measured":
         return f"{value} measured"
-    outside = ", outside" if row["inside"] is False else ""
     error = f"{row['error']:+.1%}".replace("-", "−")
-    return f"{value} predicted, {error}{outside}"
+    return f"{value} predicted, {error}"

@@ -10,9 +10,9 @@ from analysis.report.chart_kinds import HEADER, ROWS, Axis, Look, Plot
 from analysis.report.charts import SYSTEMS, add_notes
 from analysis.report.comparison_charts import compare_trials
 from analysis.report.data import DRAWN, Gathered
-from analysis.report.numbers import format_alike
 from analysis.report.svg import INK, MUTED, TEXT_SIZE
 from analysis.report.text import format_number
+from analysis.summary.numbers import format_alike
 
 _LABEL: Final = 380
 """Most pixels for the names of rows."""
@@ -123,7 +123,7 @@ class _Strips:
         colour = alt.Color("system:N", scale=self.look.colours(), legend=None)
         height = _ROW * len(self.names)
         start = alt.X("low_share:Q", title=x.title, scale=x.scale(), axis=axis)
-        interval = once.mark_rule(strokeWidth=0.7 * _ROW, opacity=0.28, aria=False)
+        interval = once.mark_rule(strokeWidth=0.7 * _ROW, opacity=0.28, aria=False, clip=True)
         trials = base.mark_point(size=60, opacity=1, filled=True, stroke=INK, strokeWidth=0.7)
         means = once.mark_text(align="left", dx=8, fontSize=TEXT_SIZE, color=MUTED, aria=False)
         middle = once.mark_rule(strokeWidth=1.5, color=INK, aria=False)

@@ -1,18 +1,21 @@
-"""Large figures of a first screen: six metrics of one system, or their ratios of two."""
+"""Large figures of a first screen: six metrics of one system, or the ratios of a comparison."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from analysis.comparison.compare import Comparison, Pair
+from analysis.comparison.equal_work.measuring import EQUAL_WORK
+from analysis.comparison.intervals import Statistics, summarise_metric
 from analysis.comparison.ratios import Ratio
+from analysis.comparison.rows import format_means, name_unit_of_work
 from analysis.comparison.sentences import describe_verdict, format_ends, format_times
-from analysis.comparison.trials import Statistics, compute_statistics
 from analysis.metrics.catalogue import describe
 from analysis.metrics.metric import Better
 from analysis.report.between_runs.load_screen import make_load_cards
 from analysis.report.data import Gathered, Subject
 from analysis.report.first_screen.form import Card
-from analysis.report.numbers import format_alike
-from analysis.report.sides.sides import Side
+from analysis.summary.numbers import format_alike
 from analysis.summary.percentiles import is_thin
 from tracegen.errors import format_count
 
@@ -78,27 +81,20 @@ _DIRECTIONS: Final[dict[Better | None, str]] = {
 
 
 def make_cards(data: Gathered) -> list[Card]:
-    """Return the cards of a report: of one system, of two with their ratio, or of the best one."""
-    has_configurations = data.sides is not None and data.sides.has_configurations
+    """Return the cards of a report: metrics of one system, or ratios of the fastest to the baseline.
+
+    There are none if systems cannot be compared, as figures side by side would compare them.
+    """
+    has_configurations = data.comparison is not None and data.comparison.has_configurations
     if not has_configurations and (cards := make_load_cards(data)):
         return cards
-    systems = {system: pick_valid(data.trials(system)) for system in data.systems}
+    if data.comparison and data.comparison.compared:
+        return [*_list_ratio_cards(data, data.comparison)]
+    if len(data.systems) > 1:
+        return []
     has_dwpd = any(run.summary.metrics["drive_writes_per_day"] for run in data.runs)
     figures = _FIGURES if has_dwpd else (*_FIGURES[:-1], _PER_DAY)
-    if len(systems) == 1:
-        return [_describe_one(figure, *systems.values()) for figure in figures]
-    side = data.sides.compared[0] if data.sides and len(data.sides.compared) == 1 else None
-    if side is not None and side.each:
-        found = ((figure, side.ratios.get(figure.name)) for figure in figures)
-        return [_describe_overall(figure, ratio, side) for figure, ratio in found if ratio]
-    if side is None or len(systems) > 2:
-        return [_describe_best(figure, systems) for figure in figures]
-    return [
-        _describe_ratio(figure, ratio, systems, side.no_interval)
-        if (ratio := side.ratios.get(figure.name)) and ratio.ratio is not None
-        else _describe_best(figure, systems)
-        for figure in figures
-    ]
+    return [_describe_one(figure, pick_valid(data.runs)) for figure in figures]
 
 
 def pick_valid(trials: list[Subject]) -> list[Subject]:
@@ -108,7 +104,7 @@ def pick_valid(trials: list[Subject]) -> list[Subject]:
 
 def compute_over_trials(name: str, trials: list[Subject]) -> Statistics:
     """Return the statistics of a metric over trials."""
-    return compute_statistics(run.summary.metrics[name] for run in trials)
+    return summarise_metric(name, [run.summary for run in trials])
 
 
 def _is_measured(figure: _Figure, mean: float) -> bool:
@@ -118,16 +114,15 @@ def _is_measured(figure: _Figure, mean: float) -> bool:
 
 def _describe_one(figure: _Figure, trials: list[Subject]) -> Card:
     stats = compute_over_trials(figure.name, trials)
+    if stats.more_than is not None:
+        value = f"> {_scale(figure.name, [stats.more_than])[0]}"
+        return Card(figure.label, value, _unit(figure.name), "a cut left requests unfinished", _hint(figure, trials))
     if stats.mean is None or not _is_measured(figure, stats.mean):
         return Card(figure.label, None, "", figure.missing)
-    low, high = stats.low, stats.high
-    prediction = trials[0].summary.prediction
-    if prediction is not None:
-        low, high = prediction.intervals.get(figure.name, (None, None))
-    value, *ends = _scale(figure.name, [stats.mean, low, high])
-    span = "" if low is None else f"{ends[0]} to {ends[1]}"
-    if prediction is not None:
-        between = f"predicted, {span}" if span else "predicted, without bounds"
+    value, *ends = _scale(figure.name, [stats.mean, stats.low, stats.high])
+    span = "" if stats.low is None else f"{ends[0]} to {ends[1]}"
+    if trials[0].summary.prediction is not None:
+        between = "predicted"
     elif span and ends[0] == ends[1]:
         between = f"equal in {format_count(stats.n, 'trial')}"
     elif span:
@@ -137,49 +132,42 @@ def _describe_one(figure: _Figure, trials: list[Subject]) -> Card:
     return Card(figure.label, value, _unit(figure.name), between, _hint(figure, trials))
 
 
-def _describe_ratio(figure: _Figure, ratio: Ratio, systems: dict[str, list[Subject]], no_interval: str) -> Card:
-    """Return the card of the ratio of two systems, with their means."""
-    ends = "" if ratio.low is None else f"95% interval {format_ends(ratio)}: "
-    pair = (ratio.a, ratio.b)
-    means = [compute_over_trials(figure.name, systems[system]).mean for system in pair]
-    named = zip(pair, _scale(figure.name, means), strict=True)
-    told = ", ".join(f"{system} {value}" for system, value in named)
-    return Card(
-        figure.label,
-        format_times(ratio),
-        "",
-        f"{ends}{describe_verdict(ratio, no_interval)}",
-        f"{told} {_unit(figure.name)}".strip(),
-    )
+def _list_ratio_cards(data: Gathered, comparison: Comparison) -> Iterator[Card]:
+    """Yield the cards of the fastest system against the baseline, by the rules of the rows."""
+    pair = comparison.compared[0]
+    yield _describe_ratio("Equal work per second", pair.ratios[EQUAL_WORK], pair)
+    for figure in _FIGURES[:-1]:
+        ratio = pair.ratios.get(figure.name)
+        if ratio is None:
+            yield _describe_both(figure, data, pair.name, comparison.baseline)
+        else:
+            yield _describe_ratio(figure.label, ratio, pair)
 
 
-def _describe_overall(figure: _Figure, ratio: Ratio, side: Side) -> Card:
-    """Return the card of the ratio of two systems over several configurations."""
-    ends = "" if ratio.low is None else f"95% interval {format_ends(ratio)}: "
-    verdict = describe_verdict(ratio, side.no_interval)
-    count = f"mean over {format_count(ratio.configurations, 'configuration')}"
-    return Card(figure.label, format_times(ratio), "", f"{ends}{verdict}", count)
-
-
-def _describe_best(figure: _Figure, systems: dict[str, list[Subject]]) -> Card:
-    """Return the card of the best of several systems, beside the worst."""
-    all_means = {system: compute_over_trials(figure.name, trials).mean for system, trials in systems.items()}
-    means = {system: mean for system, mean in all_means.items() if mean is not None and _is_measured(figure, mean)}
-    if not means:
+def _describe_both(figure: _Figure, data: Gathered, system: str, baseline: str) -> Card:
+    """Return the card of a metric that has no ratio, as hit rates: the values of both systems."""
+    both = [compute_over_trials(figure.name, pick_valid(data.trials(name))).mean for name in (system, baseline)]
+    if None in both:
         return Card(figure.label, None, "", figure.missing)
-    better = describe(figure.name).better
-    best, *_, worst = sorted(means, key=means.__getitem__, reverse=better != "lower") * 2
-    value, other = _scale(figure.name, [means[best], means[worst]])
-    hint = "; ".join(filter(None, (figure.hint, _DIRECTIONS[better])))
-    unit = _unit(figure.name)
-    if len(means) == 1:
-        return Card(figure.label, value, unit, f"{best}; not measured on others", hint)
-    if value == other:
-        return Card(figure.label, value, unit, f"the same for {len(means)} systems", hint)
-    if len(systems) == 2:
-        return Card(figure.label, value, unit, f"{best}; {worst} {other}", hint)
-    first, last = ("best", "worst") if better else ("most", "least")
-    return Card(figure.label, value, unit, f"{first}: {best}; {last}: {worst} {other}", hint)
+    new, old = _scale(figure.name, both)
+    told = f"{system}; {baseline} {old}" if new != old else "the same for both systems"
+    return Card(figure.label, new, _unit(figure.name), told, "each over its own window")
+
+
+def _describe_ratio(label: str, ratio: Ratio, pair: Pair) -> Card:
+    """Return the card of a ratio; of its values if it is not judged."""
+    old, new = format_means(pair, ratio)
+    unit = name_unit_of_work(pair) if ratio.metric == EQUAL_WORK else _unit(ratio.metric)
+    told = f"{ratio.a} {new}, {ratio.b} {old} {unit}".strip() if new else ""
+    if pair.each:
+        told = f"{ratio.a} against {ratio.b}, mean over {format_count(ratio.configurations, 'configuration')}"
+    words = describe_verdict(ratio)
+    if ratio.ratio is None:
+        return Card(label, "no ratio", "", words.removeprefix("no ratio: "), told)
+    if ratio.better is None and new:
+        return Card(label, new, unit, f"{ratio.a}; {ratio.b} {old}", words)
+    ends = "" if ratio.low is None else f"95% interval {format_ends(ratio)}"
+    return Card(label, format_times(ratio), "", ": ".join(filter(None, (ends, words))), told)
 
 
 def _scale(name: str, values: list[float | None]) -> list[str]:

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Final
 
 from analysis.comparison.conditions import format_condition, write_conditions
-from analysis.log import plan_order as orders
 from analysis.log.columns import GIB
+from analysis.log.plan_order import describe_order, describe_rules
 from analysis.report.between_runs.load import is_one_curve
 from analysis.report.data import Gathered, Subject
 from analysis.report.first_screen.cards import pick_valid
@@ -52,9 +52,8 @@ def _compare(name: str, facts: dict[str, Facts]) -> str:
 
 
 def _describe_hardware(run: Subject) -> Facts:
-    prediction = run.summary.prediction
-    if prediction is not None:
-        return {"profile": f"PREDICTED, not measured, with {prediction.describe()}"}
+    if run.summary.prediction is not None:
+        return {"profile": f"PREDICTED, not measured, with {run.summary.describe_profile()}"}
     machine = run.infos[0].machine or Machine()
     cores = format_count(machine.cores, "core") if machine.cores else ""
     memory = f"{machine.memory_bytes / GIB:,.0f} GiB of memory" if machine.memory_bytes else ""
@@ -97,12 +96,13 @@ def _describe_workload(run: Subject) -> Facts:
         "model": conditions.model,
         "caches": _list_caches(conditions),
         "workload": _describe_trace(run),
+        "cut": provenance.cut or "",
         "requests": format_count(int(requests), "request") if requests else "",
         "users": format_count(provenance.users, "user") if provenance.users else "",
         "pace": _describe_pace(conditions),
         "workers": format_count(conditions.workers, "worker"),
-        "order": orders.describe_order(conditions),
-        "rules": f"rules of {orders.describe_rules(conditions)}",
+        "order": describe_order(conditions),
+        "rules": f"rules of {describe_rules(conditions)}",
     }
 
 

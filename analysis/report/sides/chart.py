@@ -6,11 +6,10 @@ from typing import Final
 import altair as alt
 import polars as pl
 
-from analysis.comparison.sentences import count_better
+from analysis.comparison.compare import Comparison
+from analysis.comparison.rows import Row, tabulate_comparison
 from analysis.report.chart_kinds import ROWS, Chart, Plot
-from analysis.report.sides.forest import ForestAxis, fit_axis
-from analysis.report.sides.sides import Sides
-from analysis.report.sides.tables import Row, tabulate_sides
+from analysis.report.sides.forest import ForestAxis, fit_axis, turn
 from analysis.report.svg import INK, MUTED, WIDTH, get_colour
 
 _COLUMNS: Final = {"old": 70, "new": 70, "ratio": 75, "interval": 110, "words": 130}
@@ -24,10 +23,19 @@ _TIMES: Final = "(datum.value < 0.999 ? 1 / datum.value : datum.value)"
 _LABEL: Final = f"abs(datum.value - 1) < 0.001 ? '1' : format({_TIMES}, '.3~g') + '×'"
 
 
-def draw_forest(sides: Sides) -> Plot | None:
+def draw_forest(sides: Comparison) -> Plot | None:
     """Draw each ratio with its interval beside the values of both systems; None without ratios."""
-    groups = tabulate_sides(sides)
-    listed = [(": ".join(filter(None, (one.title, row.head))), row) for one in groups for row in one.rows]
+    groups = tabulate_comparison(sides)
+    listed = [
+        (
+            ": ".join(
+                filter(None, (one.title, row.head)),
+            ),
+            row,
+        )
+        for one in groups
+        for row in one.rows
+    ]
     if not listed:
         return None
     marks = [_make_mark(label, row) for label, row in listed]
@@ -45,9 +53,7 @@ def draw_forest(sides: Sides) -> Plot | None:
 
 
 def _make_mark(label: str, row: Row) -> dict[str, str | float | None]:
-    ratio = row.ratio
-    known = (ratio.ratio, ratio.low, ratio.high)
-    at, low, high = (count_better(value, ratio.better) if value and ratio.better else None for value in known)
+    at, low, high = turn(row.ratio) or (None, None, None)
     return {
         "label": label,
         "at": at,
@@ -58,7 +64,7 @@ def _make_mark(label: str, row: Row) -> dict[str, str | float | None]:
         "new": row.new,
         "ratio": row.times,
         "interval": row.interval,
-        "words": _WORDS.get(row.tone, f"{ratio.winner} is better"),
+        "words": _WORDS.get(row.tone, row.words),
         "note": f"{label}: {row.times}, 95% interval {row.interval}: {row.words}",
     }
 

@@ -15,19 +15,8 @@ _GAP: Final = 0.12
 """The least distance of two ticks, as a share of the axis."""
 
 
-@dataclass(frozen=True)
-class Mark:
-    """A ratio on the axis; places are percent of its width.
-
-    Attributes:
-        at: the ratio.
-        low: where its interval begins; None without one.
-        high: where its interval ends.
-    """
-
-    at: float
-    low: float | None
-    high: float | None
+Mark = tuple[float, float | None, float | None]
+"""A ratio and the ends of its interval, turned so that more is better; None without an interval."""
 
 
 @dataclass(frozen=True)
@@ -53,13 +42,10 @@ class ForestAxis:
                 found.append((place, label))
         return sorted(found)
 
-    def mark(self, ratio: Ratio) -> Mark | None:
-        """Return where a ratio is; None if it is not judged or there is none."""
-        if ratio.ratio is None or ratio.better is None:
-            return None
-        ends = [self.place(end) for end in _turn(ratio.low, ratio.high, ratio)]
-        low, high = ends if ends else (None, None)
-        return Mark(self.place(count_better(ratio.ratio, ratio.better)), low, high)
+    def mark(self, ratio: Ratio) -> list[float | None] | None:
+        """Return the places of a ratio and of its ends; None if there is nothing to show."""
+        turned = turn(ratio)
+        return None if turned is None else [value and self.place(value) for value in turned]
 
 
 _ROUND: Final = ("1.1×", "1.5×", "2×", "5×", "10×")
@@ -70,16 +56,18 @@ def fit_axis(ratios: Iterable[Ratio]) -> ForestAxis:
     """Return an axis that shows ratios with their intervals, and 1."""
     logs = [0.0]
     for ratio in ratios:
-        if ratio.ratio is not None and ratio.better is not None:
-            logs += [math.log(end) for end in _turn(ratio.low, ratio.high, ratio)]
-            logs.append(math.log(count_better(ratio.ratio, ratio.better)))
+        logs += [math.log(value) for value in turn(ratio) or () if value]
     low, high = min(*logs, -_LEAST), max(*logs, _LEAST)
     margin = 0.08 * (high - low)
     return ForestAxis(low - margin, high + margin)
 
 
-def _turn(low: float | None, high: float | None, ratio: Ratio) -> list[float]:
-    """Return the ends of an interval as times better, the lesser first; none if there is none."""
-    if low is None or high is None:
-        return []
-    return sorted(count_better(end, ratio.better) for end in (low, high))
+def turn(ratio: Ratio) -> Mark | None:
+    """Return how many times better a ratio and its ends are; None if it is not judged."""
+    if ratio.ratio is None or ratio.better is None:
+        return None
+    at = count_better(ratio.ratio, ratio.better)
+    if ratio.low is None or ratio.high is None:
+        return at, None, None
+    low, high = sorted(count_better(end, ratio.better) for end in (ratio.low, ratio.high))
+    return at, low, high

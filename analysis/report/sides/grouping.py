@@ -4,10 +4,10 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from analysis.comparison.compare import LOAD, list_differing
 from analysis.comparison.matching import group_trials
 from analysis.comparison.trials import Trial
 from analysis.report.labels import name_systems
-from analysis.report.sides.sides import LOAD, list_differing
 from analysis.summary.run_summary import Summary
 
 

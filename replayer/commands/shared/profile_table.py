@@ -26,7 +26,7 @@ def tabulate_profile(profile: Profile) -> Iterator[str]:
         yield (
             f"  a write weighs {one.writes_on_reads:g} reads for reads,"
             f" a read {one.reads_on_writes:g} writes for writes;"
-            f" error {one.error:.0%}, of tails {one.tail_error:.0%}"
+            f" error {float(profile.machine[f'{tier}_error']):.0%}"
         )
     cpu = profile.cpu
     yield (

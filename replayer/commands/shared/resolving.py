@@ -12,6 +12,7 @@ from replayer.flags.run_flags import LoadFlags, RunFlags, TierFlags
 from replayer.planning.pace import Pace, PlanWindow, Span
 from replayer.planning.plan_settings import UNLIMITED, resolve_demand, resolve_setting
 from replayer.profiles.profile import Profile
+from replayer.record.options import DurationOrigin
 from replayer.run.predicted import assume_settings
 from replayer.run.settings import Settings, choose_request_bytes
 from replayer.tiers.disk import BlockIO, uring_error
@@ -97,7 +98,7 @@ def resolve_prediction(trace: Trace, flags: LoadFlags, profile: Profile) -> Sett
 
 def _note_warmup(flags: LoadFlags) -> tuple[str, ...]:
     """Return a note if a warm-up of ops was probably meant in seconds."""
-    ops, _ = flags.warmup
+    ops, *_ = flags.warmup
     if not 0 < ops < _FEW_OPS:
         return ()
     return (f"--warmup {ops} means {ops} ops; write {ops}s for seconds.",)
@@ -116,8 +117,8 @@ def _resolve_span(trace: Trace, flags: LoadFlags) -> Span:
         raise InputError("must be 0 or more, and below 1e9", setting="drain", subject=f"{drain_s:g}")
     if flags.drain is not None and duration_s is None:
         raise InputError("there is no `duration` after which to drain", "pass `duration`, too", setting="drain")
-    warmup_ops, warmup_s = flags.warmup
-    return Span(duration_s, drain_s, flags.ops, warmup_ops, warmup_s)
+    origin: DurationOrigin = "recipe" if flags.duration is None else "user"
+    return Span(duration_s, drain_s, flags.ops, *flags.warmup, duration_by=origin)
 
 
 def _resolve_window(flags: LoadFlags, pace: Pace) -> PlanWindow:

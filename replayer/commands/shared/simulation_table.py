@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from replayer.record.options import DECODE_WORDS
 from replayer.record.simulation import (
     PREDICTED_COLUMNS,
     SIMULATION_COLUMNS,
@@ -52,8 +53,8 @@ class _Measure:
 
 
 _MEASURES: Final = (
-    _Measure("hit_rate_ops", "reads", _percent),
     _Measure("hit_rate_tokens", "tokens", _percent),
+    _Measure("hit_rate_ops", "reads", _percent),
     _Measure("hit_rate_requests", "requests", _percent),
     _Measure("elapsed_s", "pred. s", lambda value: f"{value:,.1f}"),
     _Measure("wall_clock_tok_s", "tok/s", lambda value: f"{value:,.0f}"),
@@ -68,7 +69,7 @@ _MEASURES: Final = (
 
 
 _LEGEND: Final = (
-    "  Hits as a share of reads (ops), of prompt tokens, and of requests (all of whose reads hit).",
+    "  Hits as a share of prompt tokens, of reads (ops), and of requests (all of whose reads hit).",
     "  Recomputed: tokens. nvme: GiB/s in the busiest minute, GiB and drive writes per day.",
     "  *: the highest hit rate. docs/simulating.md defines all columns.",
 )
@@ -79,8 +80,8 @@ _LEGEND_OF_TIMES: Final = (
 )
 
 
-def check_column(column: str, *, has_times: bool) -> None:
-    """Refuse a name that is not that of a column of the table.
+def find_column(column: str, *, has_times: bool) -> str:
+    """Return the name of a column of the table; hit_rate is that of prompt tokens.
 
     Args:
         column: its name.
@@ -89,16 +90,18 @@ def check_column(column: str, *, has_times: bool) -> None:
     Raises:
         InputError: there is no such column.
     """
+    column = "hit_rate_tokens" if column == "hit_rate" else column
     if not has_times and column in {one.name for one in PREDICTED_COLUMNS}:
         problem = "is predicted from a profile, and there is none"
         raise InputError(problem, "pass `profile`, too", subject=column, setting="sort")
     if column not in {one.name for one in SIMULATION_COLUMNS + PREDICTED_COLUMNS}:
         raise InputError(
             "no column of the table has this name",
-            "pass one such as hit_rate_tokens or drive_writes_per_day",
+            "pass one such as hit_rate or drive_writes_per_day",
             subject=column,
             setting="sort",
         )
+    return column
 
 
 def sort_cells(cells: Sequence[Cell], column: str) -> list[Cell]:
@@ -153,7 +156,8 @@ def _describe_settings(first: Cell, info: SimulationInfo) -> str:
     """Describe the settings that all cells share."""
     shared = [f"{name} {_text_of(first[name])}" for name in _SHARED if name not in info.axes]
     headroom = f"headroom {_text_of(first['headroom'])}"
-    return ", ".join([*shared, f"order {first['order']}", f"lookup {first['lookup']}", headroom])
+    order, decode = f"order {first['order']}", DECODE_WORDS[info.settings["decode"]]
+    return ", ".join([*shared, order, f"lookup {first['lookup']}", headroom, decode])
 
 
 def _describe_prediction(info: SimulationInfo) -> list[str]:
@@ -161,19 +165,20 @@ def _describe_prediction(info: SimulationInfo) -> list[str]:
     prediction = info.prediction
     if prediction is None:
         return []
-    kind = "a data sheet, not measured" if prediction.kind == "data sheet" else "measured"
+    sheet = "a data sheet, not measured"
+    kinds = {"measured": "measured", "data sheet": sheet, "estimated": "estimated, not measured"}
     speeds = (prediction.speeds or {}).items()
     faster = (f"{tier} {speed:g} times as fast" for tier, speed in speeds)
-    facts = ", ".join([kind, *faster])
+    facts = ", ".join([kinds[prediction.kind], *faster])
     return _wrap(f"times are predicted from the profile {prediction.profile} ({facts})")
 
 
 def _describe_bound(first: Cell) -> str:
     """Describe what unlimited memory would bring."""
-    names = {"bound_ops": "reads", "bound_tokens": "prompt tokens", "bound_requests": "requests"}
+    names = {"bound_tokens": "prompt tokens", "bound_ops": "reads", "bound_requests": "requests"}
     known = {what: first[name] for name, what in names.items() if first[name] is not None}
     rates = [f"{_percent(float(rate or 0))} of {what}" for what, rate in known.items()]
-    return f"unlimited memory would hit {', '.join(rates) or 'nothing: there are no reads'}"
+    return f"unlimited memory would hit {', '.join(rates) or 'nothing: there are no prompts'}"
 
 
 def _render_table(cells: Sequence[Cell], axes: Sequence[str], most: int) -> list[str]:

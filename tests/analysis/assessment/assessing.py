@@ -6,7 +6,7 @@ from analysis.cli import main
 
 GOOD = {
     "nvme_write_p95_ms": 499.9, "nvme_read_p95_ms": 199.9, "cpu_write_p95_ms": 149.9, "cpu_read_p95_ms": 149.9,
-    "hit_rate_reuse": 0.31,
+    "hit_rate": 0.31,
 }  # fmt: skip
 
 

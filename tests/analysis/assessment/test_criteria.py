@@ -17,7 +17,7 @@ def verdicts(summary: dict[str, Any], profile: str = "latency", *settings: str) 
 def test_thresholds_are_strict_bounds() -> None:
     assert set(verdicts(GOOD).values()) == {"met"}
     at = {"nvme_write_p95_ms": 500, "nvme_read_p95_ms": 200, "cpu_write_p95_ms": 150, "cpu_read_p95_ms": 150}
-    at |= {"hit_rate_reuse": 0.3}
+    at |= {"hit_rate": 0.3}
     assert set(verdicts(at).values()) == {"missed"}
     for name in GOOD:
         assert [key for key, verdict in verdicts(GOOD | {name: at[name]}).items() if verdict == "missed"] == [name]
@@ -55,7 +55,7 @@ def test_the_last_of_several_thresholds_counts() -> None:
         ("nvme_read_p95_ms=nan", "'nan' is not a number"),
         ("nvme_read_p95_ms=inf", "'inf' is not a number"),
         ("nvme_read_p95_ms=-1", "'-1' is not a number"),
-        ("hit_rate_reuse=30", "'30' is not a share from 0 to 1"),
+        ("hit_rate=30", "'30' is not a share from 0 to 1"),
     ],
 )
 def test_impossible_thresholds_are_refused(setting: str, reason: str) -> None:

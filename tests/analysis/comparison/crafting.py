@@ -1,27 +1,32 @@
 """Crafted runs to compare: a run.json and metrics for each."""
 
-import itertools
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import polars as pl
 import pytest
 from click.testing import CliRunner
 
 from analysis.cli import main
 from analysis.comparison import trials
+from analysis.comparison.compare import Comparison, compare_as_found, compare_systems
+from analysis.comparison.equal_work import measuring
+from analysis.comparison.equal_work.work import Unit, Work
+from analysis.comparison.matching import name_sets
+from analysis.comparison.text import render_comparison
+from analysis.comparison.trials import load_sets
 from analysis.doubts.doubt import Doubt
+from analysis.metrics.headlines import SIDES
+from analysis.runs.run import Run
 from analysis.summary.run_summary import Summary
 from replayer.schema import TIERS
 from tests.support.predicted_runs import PROFILE, predict
 from tests.support.summaries import FAILED, summary_of
 
 GIB = 2**30
-
-
-def resampled_means(values: list[float]) -> list[float]:
-    return [sum(pick) / len(values) for pick in itertools.product(values, repeat=len(values))]
 
 
 SPEED = {"wall_clock_tok_s": 100.0, "storage_tok_s": 50.0, "decode_read_gib_s": 2.0, "elapsed_s": 10.0}
@@ -40,6 +45,50 @@ def three(craft: Craft, name: str, speeds: tuple[float, ...] = (0.98, 1.0, 1.03)
 
 
 CPU = {"usable_bytes": {"gpu": 0, "cpu": 4 * GIB, "nvme": None}}
+
+
+def compare(
+    systems: dict[str, list[Path]] | list[list[Path]], vary: list[str] | None = None, metrics: list[str] | None = None
+) -> Comparison:
+    """Compare as the command does; the last system is the baseline."""
+    if not isinstance(systems, dict):
+        systems = dict(zip(name_sets(systems), systems, strict=True))
+    trials, _ = load_sets(systems)
+    return compare_systems(trials, [*trials][-1], vary or [], metrics)
+
+
+def compare_found(systems: dict[str, list[Path]], *, is_given: bool = False) -> Comparison:
+    """Compare as a report does; the first system is the baseline."""
+    trials = {system: load_sets({system: runs})[0][system] if runs else [] for system, runs in systems.items()}
+    return compare_as_found(trials, next(iter(trials)), SIDES, is_given=is_given)
+
+
+def render(comparison: Comparison) -> str:
+    return "\n".join(render_comparison(comparison))
+
+
+def even_work(seconds: float, moves: int = 200, amount: float = 2.0**20, *, is_cut: bool = False) -> Work:
+    """Make moves of equal work and length, one after the other without a pause."""
+    ends = (np.arange(1, moves + 1) * seconds * 1e9 / moves).astype(np.int64)
+    starts = np.concatenate([[0], ends[:-1]])
+    each = pl.DataFrame(
+        {"rank": 0, "position": np.arange(moves), "seq": 0, "op_id": np.arange(moves), "key": np.arange(moves)}
+    )
+    columns = {
+        "start_ns": starts,
+        "end_ns": ends,
+        "amount": amount,
+        "tokens": 1.0,
+        "missed": 0.0,
+        "read_bytes": 1 << 20,
+        "write_bytes": 0,
+        "read_ns": ends - starts,
+        "write_ns": 0,
+    }
+    rows = each.with_columns(
+        **{name: pl.lit(value) if np.isscalar(value) else pl.Series(value) for name, value in columns.items()}
+    )
+    return Work(rows, 0, int(ends[-1]), is_cut=is_cut)
 
 
 def typed(*command: object) -> Any:
@@ -66,17 +115,13 @@ def craft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Craft:
         plan |= {name: dict.fromkeys(TIERS, 0) for name in ("hits", "stores", "read_bytes", "write_bytes")}
         plan |= {"demotions": {"gpu>cpu": 0, "gpu>nvme": 0, "cpu>nvme": 0}}
         content = {
-            "run_version": 1, "status": "complete", "reason": None, "warnings": [], "trace": {"fingerprint": info.pop("trace", "t")},
+            "run_version": 2, "status": "complete", "reason": None, "warnings": [], "trace": {"fingerprint": info.pop("trace", "t")},
             "plan": plan, "conditions": conditions(**info.pop("conditions", {})),
             "executed_ops": ops, "executed_fingerprint": f"{plan['plan_fingerprint']} {ops}",
             "valid": True, "metrics": metrics | (values or {}),
         } | info  # fmt: skip
         if "prediction" in content:
-            content |= {
-                "run_version": 3,
-                "intervals": content.get("intervals", {}),
-                "prediction": PROFILE | content["prediction"],
-            }
+            content |= {"run_version": 3, "prediction": PROFILE | content["prediction"]}
         (path / "run.json").write_text(json.dumps(content))
         return path
 
@@ -85,7 +130,7 @@ def craft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Craft:
         prediction = info.get("prediction")
         return summary_of(
             run=str(path),
-            prediction=prediction and predict(info["intervals"], **prediction),
+            prediction=prediction and predict(**prediction),
             doubts=[SHORT] if info["valid"] else [FAILED, SHORT],
             conditions=info["conditions"],
             zero_ns=info.get("zero_ns", [None]),
@@ -94,5 +139,9 @@ def craft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Craft:
             **{"tokens_generated": info["executed_ops"]} | info["metrics"],
         )
 
+    def worked(run: Run, unit: Unit) -> Work:
+        return even_work(crafted(run.path).metrics["elapsed_s"] or 1.0)
+
     monkeypatch.setattr(trials, "summarise", crafted)
+    monkeypatch.setattr(measuring, "read_work", worked)
     return make

@@ -1,11 +1,10 @@
 """The compare command as a user types it."""
 
+import csv
 import json
 
 import pytest
 
-from analysis.comparison.compare import compare
-from analysis.comparison.text import as_json
 from tests.analysis.comparison.crafting import Craft, three, typed
 
 
@@ -16,26 +15,40 @@ def test_two_sets_are_compared_as_typed(craft: Craft) -> None:
     lines = done.output.splitlines()
     assert lines[0].startswith("fast  3 runs: ")
     assert lines[1].startswith("slow  3 runs: ")
-    (row,) = [line for line in lines if line.startswith("wall_clock_tok_s")]
-    assert row.split("  ")[-1] == "tells them apart: fast is better"
-    assert "1.99x" in row
-    assert "With 3 trials per system, 20% of the metrics of equal systems would be told apart by chance." in done.output
+    (row,) = [line for line in lines if line.startswith("throughput, tok/s")]
+    assert row.split("  ")[-1] == "fast is better"
+    assert "2.0 ×" in row
     assert "Doubts: short run (6 of 6 runs)" in done.output
     assert max(map(len, lines[3:])) <= 160
     mixed = typed(fast[0], "--metric", "elapsed_s", *fast[1:], f"--against={slow[0]}", "--json", *slow[1:])
     found = json.loads(mixed.stdout)
-    assert found["metrics"] == ["elapsed_s"]
+    assert list(found["systems"][0]["ratios"]) == ["equal_work", "elapsed_s"]
     assert {system: len(runs) for system, runs in found["runs"].items()} == {"fast": 3, "slow": 3}
 
 
 def test_json_contains_the_comparison(craft: Craft) -> None:
-    systems = [three(craft, "a", (2.0, 2.2)), [craft("b")], [craft("c", 0.5)]]
-    found = compare(systems)
-    content = json.loads(json.dumps(as_json(found), allow_nan=False))
-    assert content["ranking"] == ["a", "b", "c"]
-    assert content["pairs"][0]["ratios"]["elapsed_s"]["verdict"] == "no verdict"
-    assert content["configurations"][0]["statistics"]["wall_clock_tok_s"]["a"]["mean"] == pytest.approx(210)
-    assert content["configurations"][0]["cpu_gib"] == 0.0
+    runs = (*three(craft, "a", (2.0, 2.2)), "--against", craft("b"), "--against", craft("c", 0.5))
+    content = json.loads(typed(*runs, "--json").stdout)
+    assert (content["baseline"], content["ranking"]) == ("c", ["a", "b", "c"])
+    first = content["systems"][0]
+    assert (first["system"], first["ratios"]["decode_read_gib_s"]["verdict"]) == ("a", "no verdict")
+    (one,) = first["configurations"]
+    assert one["own_windows"]["wall_clock_tok_s"]["a"]["mean"] == pytest.approx(210)
+    assert one["equal_work"]["reason"] == ""
+    assert one["equal_work"]["spans_s"]["c"] == [pytest.approx(20.0)]
+
+
+def test_csv_has_the_ratios_of_the_text_and_why_there_are_none(craft: Craft) -> None:
+    """Values over own windows are no comparison of runs that were cut, so CSV has none."""
+    runs = (*three(craft, "a", (2.0, 2.2)), "--against", *three(craft, "b", (1.0, 1.1)))
+    (system,) = json.loads(typed(*runs, "--json").stdout)["systems"]
+    rows = list(csv.DictReader(typed(*runs, "--csv").stdout.splitlines()))
+    assert [row["metric"] for row in rows] == list(system["ratios"])
+    for row, ratio in zip(rows, system["ratios"].values(), strict=True):
+        assert float(row["ratio"]) == pytest.approx(ratio["ratio"])
+        assert (row["verdict"], row["winner"], row["why"]) == (ratio["verdict"], ratio["winner"] or "", ratio["why"])
+        assert float(row["mean"]) / float(row["baseline_mean"]) == pytest.approx(2.0)
+    assert (rows[0]["metric"], rows[0]["unit"]) == ("equal_work", "bytes/s")
 
 
 def test_a_single_set_shows_its_statistics(craft: Craft) -> None:
@@ -48,11 +61,10 @@ def test_a_single_set_shows_its_statistics(craft: Craft) -> None:
         "100",
         "50.0%",
         "200",
-        "122",
+        "45.7",
         "..",
-        "278",
-    ]  # 100 + 0.65 × 33.3 of 27
-    assert "Quote" not in done.output
+        "722",
+    ]  # ln 100, ln 200 and ln 300 have the mean 5.202 and the deviation 0.556: exp(5.202 ± 4.303 × 0.556 / √3)
 
 
 def test_workloads_are_shown_next_to_each_other(craft: Craft) -> None:
@@ -64,7 +76,6 @@ def test_workloads_are_shown_next_to_each_other(craft: Craft) -> None:
     assert "verdict" not in done.output
     quiet = typed(*a, "--against", *b, "--by", "workload", "--vary", "workers")
     assert "WARNING" not in quiet.output
-    assert "Varied: workers: 8 (chat), 3 (agents)" in quiet.output
     mixed = typed(*a, *b, "--against", craft("c"), "--by", "workload")
     assert mixed.exit_code == 2
     assert "mixes runs with different traces" in mixed.output

@@ -4,38 +4,46 @@ from pathlib import Path
 
 import pytest
 
-from analysis.comparison.compare import compare
 from analysis.comparison.matching import name_sets
-from analysis.comparison.text import render
-from tests.analysis.comparison.crafting import Craft, three
+from tests.analysis.comparison.crafting import GIB, Craft, compare, render, three
 
 
 def test_several_systems_are_ranked(craft: Craft) -> None:
     sides = {
-        "mid": three(craft, "m", (2.0, 2.02, 1.98)),
         "slow": three(craft, "s"),
+        "mid": three(craft, "m", (2.0, 2.02, 1.98)),
         "best": three(craft, "f", (4.0, 4.1, 3.9)),
     }
     found = compare(sides)
     assert found.ranking == ["best", "mid", "slow"]
-    assert [(pair.a, pair.b) for pair in found.pairs] == [("mid", "best"), ("slow", "best")]
+    assert [(pair.name, pair.baseline) for pair in found.pairs] == [("mid", "best"), ("slow", "best")]
+    sentence = render(found).splitlines()[-1]
+    assert sentence.startswith("Against best, equal work per second: mid 0.50 × (95% interval ")
+    assert sentence.index("mid") < sentence.index("slow")
     assert [pair.ratios["decode_read_gib_s"].ratio for pair in found.pairs] == [
-        pytest.approx(0.5),
-        pytest.approx(3.01 / 12),
+        pytest.approx(0.5, rel=1e-3),
+        pytest.approx(0.25, rel=1e-2),
     ]
-    text = render(found)
-    assert text.index("1  best") < text.index("2  mid") < text.index("3  slow")
-    assert "worse than the best" in text
 
 
-def test_configurations_are_matched_across_all_systems(craft: Craft) -> None:
+def test_configurations_are_matched_with_the_baseline(craft: Craft) -> None:
     sides = {
         side: [craft(f"{side}-{n}", conditions={"users": n}) for n in users]
-        for side, users in (("a", (1, 2)), ("b", (1, 2)), ("c", (2, 3)))
+        for side, users in (("a", (1, 2)), ("b", (2, 3)), ("c", (2, 3)))
     }
-    found = compare(sides)
-    assert [configuration.conditions.users for configuration in found.configurations] == [2]
-    assert len(found.unmatched) == 3
+    a, b = sorted(compare(sides).pairs, key=lambda pair: pair.name)
+    assert [[one.conditions.users for one in pair.configurations] for pair in (a, b)] == [[2], [2, 3]]
+    assert (len(a.unmatched), len(b.unmatched)) == (2, 0)
+
+
+def test_systems_with_other_units_of_work_have_rows_of_their_own(craft: Craft) -> None:
+    """The plan follows from the size of a tier, so that system is compared by tokens."""
+    sizes = {"usable_bytes": {"gpu": 0, "cpu": 4 * GIB, "nvme": None}}
+    runs = {"a": three(craft, "a"), "b": three(craft, "b", conditions=sizes), "c": three(craft, "c")}
+    lines = render(compare(runs, vary=["usable_bytes"])).splitlines()
+    for system, unit in (("a", "GiB/s"), ("b", "tokens/s of prompts and answers")):
+        title = lines.index(f"equal work, {unit}")
+        assert lines[title + 1].split()[0] == system
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,12 @@
 """Which runs are compared: validity, copies, conditions, configurations."""
 
-import math
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from analysis.comparison.compare import compare
-from analysis.comparison.matching import name_sets
-from analysis.comparison.text import render
-from tests.analysis.comparison.crafting import Craft, resampled_means, three
+from analysis.comparison.matching import match_configurations, name_sets
+from analysis.comparison.trials import load_sets
+from tests.analysis.comparison.crafting import Craft, compare, render, three, typed
 from tracegen.errors import InputError
 
 GIB = 2**30
@@ -17,10 +14,10 @@ GIB = 2**30
 
 def test_invalid_runs_are_left_out_and_named(craft: Craft) -> None:
     bad = craft("a-bad", 9.0, valid=False)
-    found = compare({"a": [*three(craft, "a"), bad], "b": three(craft, "b")})
-    assert found.left_out == {str(bad): "the run is failed: by design"}
-    assert found.pairs[0].ratios["wall_clock_tok_s"].ratio == 1.0
-    assert f"LEFT OUT: {bad}: the run is failed: by design" in render(found)
+    a, b = three(craft, "a"), three(craft, "b")
+    found = compare({"a": [*a, bad], "b": b})
+    assert found.pairs[0].ratios["wall_clock_tok_s"].ratio == pytest.approx(1.0)
+    assert f"LEFT OUT: {bad}: the run is failed: by design" in typed(*a, bad, "--against", *b).output
     with pytest.raises(InputError, match="no valid run is left"):
         compare({"a": [bad], "b": [craft("b")]})
 
@@ -45,8 +42,8 @@ def test_conditions_that_differ_must_be_varied_by_name(craft: Craft) -> None:
     with pytest.raises(InputError, match=r"workers \(8 against 16\); pass `vary=workers`"):
         compare({"a": a, "b": b})
     found = compare({"a": a, "b": b}, vary=["workers"])
-    assert found.varied == {"workers": {"a": "8", "b": "16"}}
-    assert found.pairs[0].ratios["elapsed_s"].ratio == 1.0
+    assert found.pairs[0].varied == ["workers 8 (a) against 16 (b)"]
+    assert found.pairs[0].speed == pytest.approx(1.0)
     with pytest.raises(InputError, match="did you mean workers"):
         compare({"a": a, "b": b}, vary=["worker"])
 
@@ -70,39 +67,25 @@ def test_the_sizes_of_tiers_are_varied_one_by_one_or_together(craft: Craft) -> N
         compare({"a": a, "b": b})
     for name in ("usable_bytes", "usable_bytes.cpu"):
         found = compare({"a": a, "b": b}, vary=[name])
-        assert found.varied == {"usable_bytes.cpu": {"a": "0 GiB", "b": "4 GiB"}}
-        assert found.advice is not None
-        assert found.advice.metrics == ("wall_clock_tok_s",)
-        assert "Work differs (because of the varied conditions)" in render(found)
-        assert "cpu_read_bytes: 0 (a), 7 (b)" in render(found)
+        assert found.pairs[0].varied == ["size of cpu 0 GiB (a) against 4 GiB (b)"]
+        assert "They differ in size of cpu 0 GiB (a) against 4 GiB (b)." in render(found)
 
 
 def test_configurations_without_a_match_are_named(craft: Craft) -> None:
     a = [craft(f"a-{n}", 2.0 * n, conditions={"users": n}) for n in (1, 2, 3)]
     b = [craft(f"b-{n}", conditions={"users": n}) for n in (1, 2, 9)]
     found = compare({"a": a, "b": b})
-    one = found.pairs[0].ratios["wall_clock_tok_s"]
+    (pair,) = found.pairs
+    one = pair.ratios["wall_clock_tok_s"]
     assert one.configurations == 2
-    assert (one.ratio, one.least, one.most, one.win_rate) == (pytest.approx(8**0.5), 2.0, 4.0, 1.0)
-    assert [one.name for one in found.configurations] == ["users 1", "users 2"]
-    assert found.varied == {}
-    assert len(found.unmatched) == 2
-    assert "a-3 (a) matches nothing: b has users (3 against 1)" in found.unmatched[0]
-    by = found.pairs[0].by
-    assert set(by) == {"users"}
-    assert {users: one["storage_tok_s"].ratio for users, one in by["users"].items()} == {"1": 2.0, "2": 4.0}
-
-
-def test_the_interval_over_configurations_resamples_their_ratios(craft: Craft) -> None:
-    speeds = (1.1, 1.3, 0.9, 2.0)
-    systems = {
-        s: [craft(f"{s}-{n}", v if s == "a" else 1.0, conditions={"model": f"m{n}"}) for n, v in enumerate(speeds)]
-        for s in "ab"
+    assert (one.ratio, one.least, one.most) == tuple(map(pytest.approx, (8**0.5, 2.0, 4.0)))
+    assert {name: ratios["wall_clock_tok_s"].ratio for name, ratios in pair.each.items()} == {
+        "users 1": pytest.approx(2.0),
+        "users 2": pytest.approx(4.0),
     }
-    one = compare(systems).pairs[0].ratios["wall_clock_tok_s"]
-    low, high = np.exp(np.quantile(resampled_means([math.log(s) for s in speeds]), [0.025, 0.975]))
-    assert (one.low, one.high) == pytest.approx((low, high))
-    assert (one.verdict, one.win_rate) == ("not apart", 0.75)
+    assert pair.varied == []
+    assert len(pair.unmatched) == 2
+    assert "a-3 (a) matches nothing: b has users (3 against 1)" in pair.unmatched[0]
 
 
 def test_a_system_on_two_machines_causes_a_warning(craft: Craft) -> None:
@@ -126,9 +109,9 @@ def test_rules_that_follow_from_an_arrangement_do_not_name_a_configuration(craft
         {"arrangement": "mine", "rules": {"copies": "inclusive", "ttl_s": 90}},
     ]
     runs = [craft(f"r{number}", conditions=one) for number, one in enumerate(own)]
-    names = {one.name for one in compare({"a": runs[:2]}).configurations}
-    assert names == {"arrangement vllm", "arrangement mine"}
-    ambiguous = compare({"a": runs}).configurations
+    found, _ = match_configurations(load_sets({"a": runs[:2]})[0])
+    assert {one.name for one in found} == {"arrangement vllm", "arrangement mine"}
+    ambiguous, _ = match_configurations(load_sets({"a": runs})[0])
     assert all("rules" in one.name for one in ambiguous), "one name, two tables"
 
 

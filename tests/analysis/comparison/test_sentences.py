@@ -1,93 +1,88 @@
 """Sentences claim what intervals show, and nothing else."""
 
+import itertools
 import re
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from analysis.comparison.compare import compare
-from analysis.comparison.matching import Configuration
-from analysis.comparison.ratios import Ratio, compute_ratio
+from analysis.comparison.ratios import Ratio
+from analysis.comparison.rows import convert_comparison
 from analysis.comparison.sentences import (
     PHRASES,
     count_better,
     describe_comparison,
-    describe_many,
-    describe_ratios,
-    drop_thin,
+    describe_pair,
+    describe_verdict,
     format_ends,
     format_times,
 )
-from analysis.comparison.text import as_json, render
-from tests.analysis.comparison.crafting import Craft, three, typed
-from tests.support.summaries import summary_of
+from tests.analysis.comparison.crafting import Craft, compare, render, three, typed
 
-VALUES = st.lists(st.floats(0.5, 2.0), min_size=1, max_size=4)
-
-
-def configuration_of(trials: dict[str, list[dict[str, float]]]) -> Configuration:
-    """Make a configuration of trials with these metrics."""
-    summaries = {system: [summary_of(**own) for own in each] for system, each in trials.items()}
-    first = next(iter(summaries.values()))[0].provenance
-    return Configuration("c", "t", first.conditions, None, False, True, summaries)
+METRICS = [name for name in PHRASES if name != "equal_work"]
+NUMBERS = itertools.count()
+FACTORS = st.fixed_dictionaries({metric: st.sampled_from((1.0, 1.01, 1.5)) for metric in METRICS})
 
 
-@st.composite
-def systems(draw: st.DrawFn) -> Configuration:
-    """Draw trials of two systems; one factor may set them apart in some metrics."""
-    trials = {}
-    for system in ("old", "new"):
-        count = draw(st.integers(1, 4))
-        columns = {metric: draw(st.lists(st.floats(0.98, 1.02), min_size=count, max_size=count)) for metric in PHRASES}
-        factors = {metric: draw(st.sampled_from((1.0, 1.01, 1.5))) for metric in PHRASES}
-        trials[system] = [
-            {metric: columns[metric][trial] * factors[metric] for metric in PHRASES} for trial in range(count)
-        ]
-    return configuration_of(trials)
-
-
-@given(systems())
-def test_no_sentence_claims_a_difference_that_its_interval_does_not_show(one: Configuration) -> None:
-    ratios = {metric: compute_ratio([one], "new", "old", metric) for metric in PHRASES}
-    text = describe_ratios("new", "old", ratios, "one trial each")
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(factors=FACTORS, spreads=st.tuples(*[st.floats(0.0, 0.03)] * 2))
+def test_no_sentence_claims_a_difference_that_was_not_judged(
+    craft: Craft, factors: dict[str, float], spreads: tuple[float, float]
+) -> None:
+    number = next(NUMBERS)
+    runs: dict[str, list[Path]] = {"new": [], "old": []}
+    for system, own in runs.items():
+        for trial, speed in enumerate((1 - spreads[0], 1.0, 1 + spreads[1])):
+            values = {metric: speed * (factors[metric] if system == "new" else 1.0) for metric in METRICS}
+            own.append(craft(f"{number}-{system}-{trial}", speed, values=values))
+    (pair,) = compare(runs, metrics=METRICS).pairs
+    text = describe_comparison(compare(runs, metrics=METRICS))
     claims, _, equal = text.partition("o difference shown")
     for metric, phrase in PHRASES.items():
-        ratio = ratios[metric]
+        ratio = pair.ratios[metric]
         named = re.search(rf"{re.escape(phrase)}(?= and | [\d.])", claims)
-        if ratio.low is None or ratio.high is None:
-            assert "no verdict" in text
-            assert " better " not in text
-            assert " worse " not in text
-        elif ratio.low <= 1 <= ratio.high:
+        if ratio.verdict == "not apart":
             assert named is None, text
             assert phrase in equal
         else:
             assert named is not None, text
-            is_new_better = (ratio.low > 1) == (ratio.better == "higher")
             place = claims.find("worse ")
-            is_called_worse = 0 <= place < named.start()
-            assert is_called_worse != is_new_better, text
+            assert (0 <= place < named.start() or "new is worse" in claims) == (ratio.winner == "old"), text
 
 
-@given(VALUES, VALUES)
-def test_numbers_on_a_page_agree_with_the_verdict(new: list[float], old: list[float]) -> None:
-    """An interval that excludes 1 is not printed as one that ends at 1."""
-    metric = "wall_clock_tok_s"
-    one = configuration_of({"new": [{metric: value} for value in new], "old": [{metric: value} for value in old]})
-    ratio = compute_ratio([one], "new", "old", metric)
-    assert float(format_times(ratio).split()[0]) == pytest.approx(ratio.ratio, abs=0.006)
-    if ratio.low is None:
-        assert format_ends(ratio) == "–"
-        return
+def ratio_of(value: float, low: float, high: float) -> Ratio:
+    is_apart = not low <= 1 <= high
+    return Ratio(
+        "m", "a", "b", "higher", 1, ratio=value, low=low, high=high, verdict="apart" if is_apart else "not apart"
+    )
+
+
+@given(st.floats(0.05, 20), st.floats(1.0001, 3))
+def test_numbers_on_a_page_agree_with_the_verdict(value: float, spread: float) -> None:
+    """An interval that excludes 1 is not printed as one that ends at 1, and has no more digits than it supports."""
+    ratio = ratio_of(value, value / spread, value * spread)
     low, high = map(float, format_ends(ratio).split(" to "))
-    if ratio.verdict == "apart":
-        assert low > 1 or high < 1 or abs((ratio.ratio or 0) - 1) < 1e-4
+    if ratio.verdict == "apart" and abs((ratio.low or 0) - 1) > 1e-4 and abs((ratio.high or 0) - 1) > 1e-4:
+        assert low > 1 or high < 1
 
 
-def test_intervals_that_exclude_1_by_little_have_more_decimals() -> None:
-    ratio = Ratio("m", "a", "b", "higher", 1, 1.004, 1.0021, 1.0062, verdict="apart", winner="a")
-    assert (format_times(ratio), format_ends(ratio)) == ("1.004 ×", "1.002 to 1.006")
+@pytest.mark.parametrize(
+    ("ends", "expected"),
+    [
+        ((4.2, 3.0, 5.8), ("4 ×", "3 to 6")),
+        ((1.16, 1.10, 1.22), ("1.16 ×", "1.10 to 1.22")),
+        ((1.004, 1.0021, 1.0062), ("1.004 ×", "1.002 to 1.006")),
+        ((1.6, 0.9, 2.8), ("1.6 ×", "0.9 to 2.8")),
+    ],
+)
+def test_a_ratio_has_the_digits_that_its_interval_supports(
+    ends: tuple[float, float, float], expected: tuple[str, str]
+) -> None:
+    ratio = ratio_of(*ends)
+    assert (format_times(ratio), format_ends(ratio)) == expected
 
 
 def test_both_directions_are_said_in_one_sentence(craft: Craft) -> None:
@@ -97,31 +92,54 @@ def test_both_directions_are_said_in_one_sentence(craft: Craft) -> None:
     found = compare({"new": new, "old": old}, metrics=["wall_clock_tok_s", "nvme_read_p95_ms"])
     sentence = describe_comparison(found)
     assert sentence == (
-        "new is better than old in tokens/s 1.50 × (95% interval 1.50 to 1.50);"
-        " worse in P95 of NVMe reads 2.00 × (2.00 to 2.00)."
+        "new is better than old in equal work per second and tokens/s 1.500 × (95% interval 1.500 to 1.500);"
+        " worse in P95 of NVMe reads 2.000 × (2.000 to 2.000)."
     )
     assert render(found).endswith(f"\n\n{sentence}")
-    assert as_json(found)["sentence"] == sentence
+    assert convert_comparison(found)["sentence"] == sentence
 
 
 def test_percentiles_of_few_samples_are_not_said(craft: Craft) -> None:
     few = {"nvme_read_p95_ms": 2.0, "nvme_reads": 20}
     found = compare({"new": three(craft, "n", values=few), "old": three(craft, "o", values=few)})
-    ratios = drop_thin(found.pairs[0].ratios, found.configurations)
     assert "nvme_read_p95_ms" in found.pairs[0].ratios
-    assert "nvme_read_p95_ms" not in ratios
     assert "P95" not in describe_comparison(found)
+    assert "(2.00)" in render(found)
 
 
-def test_several_systems_are_listed_best_first() -> None:
-    def ratio(name: str, value: float, verdict: str) -> Ratio:
-        return Ratio("nvme_read_p95_ms", name, "base", "lower", 1, value, verdict=verdict)  # type: ignore[arg-type]
-
-    listed = [ratio("slow", 2.0, "no verdict"), ratio("fast", 0.5, "no verdict")]
-    assert describe_many("base", listed) == (
-        "Against base, P95 of NVMe reads: fast 0.50 ×, no verdict; slow 2.00 ×, no verdict."
+def test_metrics_that_the_user_names_are_said(craft: Craft) -> None:
+    runs = {"new": three(craft, "n", (2.0, 2.1, 1.9)), "old": three(craft, "o")}
+    said = describe_comparison(compare(runs, metrics=["decode_read_gib_s", "storage_tok_s"]))
+    assert said.startswith(
+        "new is better than old: equal work per second, decode reads and storage throughput (per move"
     )
-    assert describe_many("base", []) == "No other system can be compared with base."
+    assert "in flight) 2.0 × (95% interval " in said
+    assert "decode reads" not in describe_comparison(compare(runs)), "not judged"
+
+
+def test_configurations_that_their_load_limits_are_counted(craft: Craft) -> None:
+    runs = {
+        side: [craft(f"{side}{users}{i}", conditions={"users": users}) for users in (1, 2) for i in range(2)]
+        for side in "ab"
+    }
+    (pair,) = compare(runs).pairs
+    idle = [replace(one, equal=replace(one.equal, busy={"a": 0.5, "b": 0.9})) for one in pair.measured]
+    end = ", over 2 of 2 configurations; {}the load, not the drive, limits."
+    assert describe_pair(replace(pair, measured=idle)).endswith(end.format(""))
+    one_of_two = describe_pair(replace(pair, measured=[idle[0], pair.measured[1]]))
+    assert one_of_two.endswith(end.format("in 1 of 2 configurations "))
+
+
+def test_configurations_that_disagree_are_said(craft: Craft) -> None:
+    """Twice and half as fast: the mean shows no difference, and each configuration one."""
+    runs: dict[str, list[Path]] = {"a": [], "b": []}
+    for users, fast in ((1, "a"), (2, "b")):
+        for side in runs:
+            speeds = (2.0, 2.02) if side == fast else (1.0, 1.01)
+            runs[side] += three(craft, f"{side}{users}", speeds, conditions={"users": users})
+    said = describe_comparison(compare(runs))
+    assert said.startswith("No difference shown between a and b: equal work per second")
+    assert said.endswith("; the configurations disagree: equal work per second 0.50 × to 2.00 ×.")
 
 
 @given(st.floats(0.01, 100))
@@ -129,12 +147,17 @@ def test_times_better_of_a_ratio_and_of_its_inverse_agree(value: float) -> None:
     assert count_better(value, "lower") == pytest.approx(count_better(1 / value, "higher"))
 
 
+def test_a_verdict_that_is_missing_says_why() -> None:
+    assert describe_verdict(Ratio("m", "a", "b", "higher", why="one trial each")) == "no ratio: one trial each"
+    assert describe_verdict(Ratio("m", "a", "b", None, verdict="not judged")) == "not judged: it depends on the work"
+
+
 def test_the_command_ends_with_the_sentence(craft: Craft) -> None:
     fast, slow = three(craft, "fast", (2.0, 2.0, 2.0)), three(craft, "slow", (1.0, 1.0, 1.0))
     done = typed(*fast, "--against", *slow)
     assert done.exit_code == 0
     last = done.output.rstrip().splitlines()[-1]
-    assert last == "fast is better than slow: tokens/s 2.00 × (95% interval 2.00 to 2.00)."
+    assert last.startswith("fast is better than slow: equal work per second and tokens/s 2.0")
 
 
 def test_several_configurations_in_one_set_are_said_to_be_no_trials(craft: Craft) -> None:
@@ -143,4 +166,3 @@ def test_several_configurations_in_one_set_are_said_to_be_no_trials(craft: Craft
     assert done.exit_code == 0
     assert "These runs are 2 configurations, not trials of one: write --against between" in done.stderr
     assert "not trials of one" not in typed(few).stderr
-    assert not re.search(r"^[A-Z] ", done.stdout, re.M), "sets are not named by letters"

@@ -7,14 +7,12 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from analysis.comparison.compare import compare
-from analysis.comparison.text import render
 from analysis.comparison.trials import Trial, check_common_plan
 from analysis.runs.run import RankDirectory
 from analysis.runs.run import Run as RunOf
 from analysis.summary.summary import summarise
 from replayer.schema import CHECKPOINT_OPS, read_run
-from tests.analysis.comparison.crafting import Craft, typed
+from tests.analysis.comparison.crafting import Craft, compare, typed
 from tests.support.command_line import Run
 from tests.support.crafted_runs import SECOND, clean
 from tests.support.paths import DEMO, ROOT
@@ -72,22 +70,6 @@ def test_plans_that_differ_within_the_shortest_run_are_refused(one: Trial, other
             check_common_plan(found)
 
 
-def test_cut_runs_are_judged_over_their_own_windows(craft: Craft) -> None:
-    cut = {"duration_s": 10.0, "cut_s": 10.0}
-    a = [
-        craft("a-1", ops=1000, window=cut),
-        craft("a-2", ops=800, window=cut),
-        craft("a-9", ops=50, conditions={"users": 9}),
-    ]
-    b = [craft("b-1", ops=400, window=cut), craft("b-9", ops=50, conditions={"users": 9})]
-    found = compare({"a": a, "b": b}, metrics=["tokens_generated"])
-    assert [one.cut for one in found.configurations] == [True, False]
-    assert [one.values("a", "tokens_generated") for one in found.configurations] == [[1000, 800], [50]]
-    assert render(found).count("cut in time, each run judged over its own window: 10.0 s (a), 10.0 s (b)") == 1
-    assert "each run did what it could until it was cut" in render(found)
-    assert not found.warnings
-
-
 @pytest.mark.parametrize("varied", ["workers", "pace"])
 @pytest.mark.parametrize("kind", ["trace", "reference", "live"])
 def test_plans_may_differ_with_the_load_unless_they_keep_the_order_of_the_trace(
@@ -101,7 +83,7 @@ def test_plans_may_differ_with_the_load_unless_they_keep_the_order_of_the_trace(
         with pytest.raises(InputError, match="have different plans"):
             compare({"a": a, "b": b}, vary=[varied])
     else:
-        assert not compare({"a": a, "b": b}, vary=[varied]).configurations[0].same_plan
+        assert not compare({"a": a, "b": b}, vary=[varied]).pairs[0].configurations[0].same_plan
 
 
 def test_orders_have_short_names(craft: Craft) -> None:
@@ -129,9 +111,9 @@ def steady_run(path: Path, speed: float) -> Path:
 def test_a_system_4_7_times_as_fast_shows_a_ratio_of_4_7(tmp_path: Path) -> None:
     fast, slow = (steady_run(tmp_path / name, speed) for name, speed in (("fast", 4.7), ("slow", 1.0)))
     assert summarise(fast).to_json()["executed_ops"] > 4 * summarise(slow).to_json()["executed_ops"]
-    metrics = ["wall_clock_tok_s", "decode_read_gib_s", "nvme_read_gib_s", "storage_tok_s", "steady_tok_s"]
+    metrics = ["wall_clock_tok_s", "decode_read_gib_s", "nvme_read_gib_s", "storage_tok_s"]
     (pair,) = compare({"fast": [fast], "slow": [slow]}, metrics=metrics).pairs
-    for metric in metrics:
+    for metric in ("equal_work", *metrics):
         assert pair.ratios[metric].ratio == pytest.approx(4.7, rel=0.02), metric
 
 
@@ -150,7 +132,7 @@ def replays(run: Run, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
         "--cache-dir",
         place / "cache",
     ]
-    slow = ["--workers", 2, "--pace", "asap", "--throttle", "nvme=2000,1000", "--layout", "null", "--verify", "off"]
+    slow = ["--workers", 2, "--pace", "asap", "--throttle", "nvme=2000,1ms", "--layout", "null", "--verify", "off"]
     run(*command, *slow, "-o", place / "whole")
     run(*command, *slow, "--duration", 0.2, "-o", place / "short")
     return [place / "whole", place / "short"]
@@ -174,8 +156,11 @@ def test_real_runs_of_unequal_length_are_compared(replays: list[Path], run: Run)
         "--json",
     )
     found = json.loads(done.stdout)
-    (one,) = found["configurations"]
+    (one,) = found["systems"][0]["configurations"]
     assert one["cut"]
-    assert summarise(replays[1]).to_json()["executed_ops"] < summarise(replays[0]).to_json()["executed_ops"]
-    assert one["window_s"]["short"] == [summarise(replays[1]).to_json()["elapsed_s"]]
+    short, long = (summarise(path).to_json() for path in (replays[1], replays[0]))
+    assert short["executed_ops"] < long["executed_ops"]
+    (span,) = one["equal_work"]["spans_s"]["short"]
+    assert span == pytest.approx(short["elapsed_s"], rel=0.02), "the least work is that of the run that was cut"
+    assert 0 < one["equal_work"]["spans_s"]["whole"][0] < long["elapsed_s"], "the same work, part of the whole"
     assert found["warnings"] == []

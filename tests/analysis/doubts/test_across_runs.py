@@ -32,6 +32,12 @@ def test_trials_that_disagree() -> None:
     assert kinds(summary_of()) == [[]]
 
 
+def test_systems_that_the_user_names_are_no_trials_of_each_other() -> None:
+    summaries = [summary_of(run=str(i), wall_clock_tok_s=speed) for i, speed in enumerate((100.0, 200.0))]
+    assert any(doubt.kind == "trials disagree" for doubt in add_shared_doubts(summaries)[0].doubts)
+    assert not any(one.doubts for one in add_shared_doubts(summaries, ["old", "new"]))
+
+
 def test_each_configuration_has_its_own_trials() -> None:
     """Two that disagree are told apart, and a third that does not stays out of it."""
     runs = [summary_of(conditions={"model": m}, wall_clock_tok_s=v) for m in "no" for v in (100.0, 120.0 + 20 * ord(m))]
@@ -61,9 +67,9 @@ def test_runs_on_unlike_machines_are_not_trials() -> None:
 
 
 def test_hit_rates_that_differ() -> None:
-    (doubt,) = add_shared_doubts([summary_of(), summary_of(hit_rate_reuse=0.502)])[0].doubts
+    (doubt,) = add_shared_doubts([summary_of(), summary_of(hit_rate=0.502)])[0].doubts
     assert (doubt.kind, "50.0% to 50.2%" in doubt.text) == ("hit rates differ", True)
-    assert kinds(summary_of(), summary_of(hit_rate_reuse=0.5009)) == [[], []]
+    assert kinds(summary_of(), summary_of(hit_rate=0.5009)) == [[], []]
     assert kinds(summary_of(), summary_of(hit_rate=0.6)) == [["hit rates differ"]] * 2
-    assert kinds(summary_of(), summary_of(hit_rate_reuse=0.9, trace="u")) == [[], []]
-    assert kinds(summary_of(hit_rate_reuse=None), summary_of(hit_rate_reuse=None)) == [[], []]
+    assert kinds(summary_of(), summary_of(hit_rate=0.9, trace="u")) == [[], []]
+    assert kinds(summary_of(hit_rate=None), summary_of(hit_rate=None)) == [[], []]

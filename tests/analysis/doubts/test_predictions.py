@@ -1,7 +1,6 @@
-"""Doubts about predicted runs: of their profile and their bounds, and none that only a measurement deserves."""
+"""Doubts about predicted runs: of their profile, and none that only a measurement deserves."""
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,7 @@ import pytest
 from analysis.summary.summary import check_run, summarise
 from tests.support.crafted_runs import Crafted, clean
 from tests.support.doubts import Change, call, conditions, found, rank_runs
-from tests.support.predicted_runs import SHEET, mark, save_predicted
+from tests.support.predicted_runs import SHEET, mark
 from tests.support.run_json import run_json, save_run_json
 from tracegen.errors import InputError
 
@@ -18,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("latencies_once")
 
 def test_a_clean_prediction_is_valid_without_doubts(tmp_path: Path) -> None:
     """It has no device.parquet, which in a measured run is a doubt."""
-    summary = check_run(save_predicted(tmp_path / "predicted")).to_json()
+    summary = check_run(mark(clean()).save(tmp_path / "predicted")).to_json()
     assert (summary["valid"], summary["doubts"], summary["predicted"]) == (True, [], True)
     run = clean()
     run.samples = None
@@ -79,66 +78,10 @@ def test_a_profile_of_a_page_cache_is_a_doubt_that_leaves_the_prediction_valid(t
     assert not doubts["page cache"][0].invalidates
 
 
-# Bounds
-
-
-def test_runs_without_bounds_have_no_intervals_and_no_doubt(tmp_path: Path) -> None:
-    summary = summarise(mark(clean()).save(tmp_path / "run")).to_json()
-    assert (summary["intervals"], summary["doubts"]) == ({}, [])
-
-
-def break_bound(place: Path, how: str) -> None:
-    bound = place / "bounds" / "slower"
-    if how == "missing":
-        shutil.rmtree(bound)
-        return
-    if how == "without a log":
-        shutil.rmtree(bound / "moves")
-        return
-    info = run_json(bound)
-    if how == "of another profile":
-        info["prediction"]["profile_sha256"] = "cd" * 32
-    elif how == "the other bound":
-        info["prediction"]["bound"] = "faster"
-    elif how == "of other conditions":
-        info["conditions"]["workers"] = 5
-    elif how == "of another trace":
-        info["trace"]["fingerprint"] = "x"
-    elif how == "measured":
-        info |= {"run_version": 2, "prediction": None}
-    elif how == "interrupted":
-        info |= {"status": "incomplete", "reason": "interrupted"}
-    save_run_json(bound, info)
-
-
-@pytest.mark.parametrize(
-    ("how", "why"),
-    [
-        ("missing", "not a run directory"),
-        ("without a log", "no closed part of a log"),
-        ("of another profile", "it is not a bound of this run"),
-        ("the other bound", "it is not a bound of this run"),
-        ("of other conditions", "it is not a bound of this run"),
-        ("of another trace", "it is not a bound of this run"),
-        ("measured", "it is not a bound of this run"),
-        ("interrupted", "it is incomplete"),
-    ],
-)
-def test_bounds_that_cannot_be_used_are_a_doubt(tmp_path: Path, how: str, why: str) -> None:
-    place = save_predicted(tmp_path / "run")
-    break_bound(place, how)
-    summary = summarise(place).to_json()
-    ((kind, text),) = [(one["kind"], one["text"]) for one in summary["doubts"]]
-    assert kind == "bounds"
-    assert text.startswith("its interval is unknown: bounds/slower: ")
-    assert why in text
-    assert (summary["valid"], summary["intervals"]) == (True, {})
-
-
 # Files whose version and mark disagree
 
 
-@pytest.mark.parametrize(("version", "is_marked"), [(3, False), (2, True), (1, True)])
+@pytest.mark.parametrize(("version", "is_marked"), [(3, False), (2, True)])
 def test_a_mark_goes_with_its_version(tmp_path: Path, version: int, is_marked: bool) -> None:
     place = mark(clean()).save(tmp_path / "run")
     info = run_json(place) | {"run_version": version}
@@ -150,7 +93,7 @@ def test_a_mark_goes_with_its_version(tmp_path: Path, version: int, is_marked: b
 
 
 def test_check_says_that_a_run_is_predicted(tmp_path: Path) -> None:
-    place = save_predicted(tmp_path / "run")
+    place = mark(clean()).save(tmp_path / "run")
     (line,) = call("check", place).stdout.splitlines()
     assert line == f"VALID PREDICTION: {place}: complete, log and plan agree; nothing was measured."
     assert json.loads(call("check", place, "--json").stdout) == {

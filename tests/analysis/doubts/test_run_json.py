@@ -109,9 +109,10 @@ def test_numbers_of_thousands_of_digits(plain: Path, plain_info: dict[str, Any])
         assert f"is damaged or incomplete: a number has {digits:,} digits" in refusal(plain)
 
 
-def test_a_newer_run_is_named_before_its_fields(plain: Path, plain_info: dict[str, Any]) -> None:
-    (plain / "run.json").write_text('{"run_version": 4, "ranks": "many"}')
-    assert "is of run format 4, this release reads up to 3; upgrade it" in refusal(plain)
+@pytest.mark.parametrize(("version", "remedy"), [(1, "replay it anew"), (4, "upgrade it")])
+def test_a_run_of_another_format_is_named_before_its_fields(plain: Path, version: int, remedy: str) -> None:
+    (plain / "run.json").write_text(json.dumps({"run_version": version, "ranks": "many"}))
+    assert f"is of run format {version}, this release reads 2 and 3; {remedy}." in refusal(plain)
 
 
 @pytest.mark.parametrize(

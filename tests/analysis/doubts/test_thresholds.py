@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analysis.summary.summary import check_run, summarise
-from tests.analysis.doubts.tampering import CODE, HITS, swap, tampered
+from analysis.summary.summary import check_run
+from tests.analysis.doubts.tampering import CODE
 from tests.support.crafted_runs import REQUESTS, SIZE, Crafted, clean
 from tests.support.doubts import Change, call, conditions, counted, each_sample, found, queued
-from tests.support.logs import as_version_1
 
 GIB = 2**30
 pytestmark = pytest.mark.usefixtures("latencies_once")
@@ -62,6 +61,16 @@ def drained(run: Crafted, share: float) -> None:
     run.settle()
 
 
+def unfinished(run: Crafted, share: float) -> None:
+    """Requests at the end of a run that was cut, of which this share is not done."""
+    drained(run, 0.05)
+    cut_ns = int(run.info["window"]["cut_s"] * 1e9)
+    counted_requests = len(np.unique(run.rows["request_id"][run.rows["due_ns"] < cut_ns]))
+    never = round(counted_requests * share / (1 - share))
+    listed = {"request_id": [10_000 + n for n in range(never)], "due_ns": [cut_ns - 1] * never}
+    run.info["unfinished"] = listed | {"qos": [0] * never, "in_prefill": [1] * never}
+
+
 def late(run: Crafted, late_s: float) -> None:
     """Requests all of which begin so late under pace open."""
     conditions(run, pace="open")
@@ -99,6 +108,7 @@ THRESHOLDS: list[tuple[str, str | None, Change, Change]] = [  # kind, a word of 
     ("plan wait", "window", lambda run: waits(run, 0.052, "window"), lambda run: waits(run, 0.048, "window")),
     ("verification", None, lambda run: verified(run, 0.101), lambda run: verified(run, 0.099)),
     ("long drain", None, lambda run: drained(run, 0.101), lambda run: drained(run, 0.099)),
+    ("unfinished requests", "not done", lambda run: unfinished(run, 0.012), lambda run: unfinished(run, 0.008)),
     ("page cache", "delivered", lambda run: counted(run, read=0.89), lambda run: counted(run, read=0.91)),
     ("counters disagree", "read", lambda run: counted(run, read=1.26), lambda run: counted(run, read=1.24)),
     ("counters disagree", "written", lambda run: counted(run, written=1.26), lambda run: counted(run, written=1.24)),
@@ -153,20 +163,6 @@ def test_the_advice_on_plan_waits_depends_on_their_cause(tmp_path: Path, cause: 
     (doubt,) = found(run, tmp_path)["plan wait"]
     assert remedy in doubt.advice
     assert re.search(rf"is (89\.\d|90\.0)% of the mean end to end time \({cause} ", doubt.text)
-
-
-def test_waits_of_version_1_have_no_known_cause(tmp_path: Path) -> None:
-    run = clean()
-    waits(run, 0.2)
-    place = as_version_1(run.save(tmp_path / "run"))
-    (doubt,) = [doubt for doubt in summarise(place).to_json()["doubts"] if doubt["kind"] == "plan wait"]
-    assert "(no known cause 20.0%)" in doubt["text"]
-
-
-def test_a_log_of_version_1_is_valid(tmp_path: Path) -> None:
-    place = as_version_1(clean(60, cpu_objects=5, executed=100).save(tmp_path / "run"))
-    assert check_run(place).is_valid
-    assert not check_run(tampered(place, swap("key", HITS))).is_valid
 
 
 def test_too_few_samples_per_percentile(tmp_path: Path) -> None:

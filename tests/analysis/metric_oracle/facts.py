@@ -1,7 +1,7 @@
 """A run directory, read as docs/run-directory.md describes it, and the constants of the definitions."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ QUANTILES = {"p50": 5000, "p90": 9000, "p95": 9500, "p99": 9900, "p999": 9990, "
 
 CURVE = [*range(0, 10_000, 200), 9900, 9950, 9990, 9995, 9999, 10_000]
 DATA = Path(__file__).parent.parent.parent / "data"
+OPENED = ("request_id", "due_ns", "qos", "in_prefill")
 GOLDEN_TARGETS: dict[str, Any] = {
     "qos_ms_per_gib": 100.0, "tier_gib_s": {"nvme": (6.5, 4.0), "cpu": (20.0, 15.0)},
     "tbw": 600.0, "drive_tb": 3.84,
@@ -53,6 +54,8 @@ class Facts:
     cut_ns: int | None = None
     timed: bool = True
     workers: int = 1
+    due_from_ns: int | None = None
+    unfinished: Rows | None = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.rows = [row for row in self.every if not row["warmup"]]
@@ -65,6 +68,19 @@ class Facts:
             begin = self.first_ns if self.warm_end_ns is None else self.warm_end_ns
             self.window = (begin, max(begin, self.cut_ns))
             self.elapsed_s = (self.window[1] - begin) / 1e9
+
+
+def unfinished_of(infos: Rows, shifts: list[int]) -> Rows | None:
+    """Requests that are not done; None if a run that was cut does not list them."""
+    if any(info.get("unfinished") is None and (info.get("window") or {}).get("cut_s") is not None for info in infos):
+        return None
+    found = []
+    for rank, (info, shift) in enumerate(zip(infos, shifts, strict=True)):
+        listed = info.get("unfinished") or {}
+        for request, due, qos, prefill in zip(*(listed.get(name, ()) for name in OPENED), strict=True):
+            about = {"rank": rank, "request_id": request, "due_ns": due + shift}
+            found.append(about | {"qos": QOS[qos], "in_prefill": prefill})
+    return found
 
 
 def read(path: Path, targets: dict[str, Any] | None = None) -> Facts:
@@ -114,17 +130,22 @@ def read(path: Path, targets: dict[str, Any] | None = None) -> Facts:
         "qos_ms": {"interactive": 50.0, "responsive": 100.0, "batch": 1000.0}, "qos_ms_per_gib": 0.0, "tbw": None,
         "tier_gib_s": {}, "drive_tb": None,
     }  # fmt: skip
+    warm_end = max(warm_ends, default=None)
+    timed = infos[0]["conditions"]["pace"] != "asap"
+    by_time = timed and (infos[0]["conditions"].get("warmup") or {}).get("s")
     return Facts(
         every,
         round(infos[0]["conditions"].get("token_ms", 0) * 1e6),
-        max(warm_ends, default=None),
+        warm_end,
         device,
         len(infos),
         sum(cores.values()),
         None if None in host_cores.values() else sum(host_cores.values()),
         max((info.get("window") or {}).get("drain_s", 0.0) for info in infos),
         cut_ns=min(cuts, default=None),
-        timed=infos[0]["conditions"]["pace"] != "asap",
+        timed=timed,
+        due_from_ns=(10**18 if warm_end is None else warm_end) if by_time else None,
+        unfinished=unfinished_of(infos, [0 if zero is None else zero - known[0] for zero in zeros]),
         workers=sum(info["conditions"]["workers"] for info in infos),
         **(settings | (targets or {})),
     )

@@ -1,11 +1,13 @@
 """Metrics of where time went and of the machine: bottleneck, wear, device counters, ranks."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from tests.analysis.metric_oracle.arithmetic import grouped, ratio, size_of, total, union_ns
 from tests.analysis.metric_oracle.facts import SIDES, TIERS, Facts
 from tests.analysis.metric_oracle.rows import (
     CAUSES,
+    io_ns,
     is_hit,
     is_ok,
     planned_ns,
@@ -16,7 +18,6 @@ from tests.analysis.metric_oracle.rows import (
     weighted,
     weighted_io_ns,
 )
-from tests.analysis.metric_oracle.work import bandwidth, latency, throughput
 
 
 def device_ns(row: dict[str, Any]) -> int:
@@ -38,7 +39,8 @@ def time_spent(facts: Facts) -> dict[str, Any]:
     for side in SIDES:
         mine = [row for row in rows if touches(row, side, "nvme")]
         found[f"nvme_device_{side}_s"] = total(mine, f"device_{side}_ns") / 1e9
-    return found | {"bottleneck": bottleneck(facts, found["idle_s"])}
+    covered = busy_share(facts, ("read", "write"))
+    return found | {"nvme_busy_share": covered, "bottleneck": bottleneck(facts, found["idle_s"])}
 
 
 def idle_s(facts: Facts) -> float:
@@ -50,14 +52,7 @@ def idle_s(facts: Facts) -> float:
 
 
 def bottleneck(facts: Facts, idle: float) -> str:
-    if facts.rows and idle > facts.span_s / 2:
-        return "source"
-    counted, held = device(facts), held_by(facts)
-    starved = (counted["system_cpu_share"] or 0) >= 0.9 and held in ("queue", "host")
-    return "cpu" if (counted["cpu_share"] or 0) >= 0.9 or starved else held
-
-
-def held_by(facts: Facts) -> str:
+    counted = device(facts)
     rows = [(row, 1.0) for row in facts.rows]
     if facts.window is not None:
         rows = [(row, share_in(row, *facts.window)) for row in facts.every]
@@ -68,10 +63,61 @@ def held_by(facts: Facts) -> str:
     known = sum(waits[cause] for cause in CAUSES)
     waits["plan"] = sum(planned_ns(row) * weight for row, weight in rows) - known
     busy = weighted_io_ns(facts) + verify
-    if busy >= 0.8 * facts.workers * (facts.elapsed_s or 0) * 1e9 or busy >= sum(waits.values()):
-        spent = {"device": inside, "host": max(0, work - inside), "verify": verify}
-        return max(spent, key=lambda name: spent[name])
-    return max(waits, key=lambda name: waits[name])
+    spent = {"device": inside, "host": max(0, work - inside), "verify": verify}
+    if (counted["cpu_share"] or 0) >= 0.9:
+        return "cpu"
+    if any(at_ceiling(facts, sides) for sides in (SIDES, ("read",), ("write",))):
+        return "device"
+    if (counted["system_cpu_share"] or 0) >= 0.9:
+        return "cpu"
+    if busy < 0.8 * facts.workers * (facts.elapsed_s or 0) * 1e9:
+        if facts.rows and idle > facts.span_s / 5:
+            return "source"
+        if busy < sum(waits.values()):
+            return max(waits, key=lambda name: waits[name])
+    return max(spent, key=lambda name: spent[name])
+
+
+def in_window(facts: Facts, sides: Sequence[str]) -> tuple[int, int, list[tuple[int, int, float]]]:
+    """The window, and of each move of nvme in these directions its begin and end inside, and bytes per ns."""
+    begin, end = facts.window or (facts.first_ns or 0, facts.last_ns or 0)
+    spans = [
+        (max(row["start_ns"], begin), min(row["end_ns"], end), row["size_bytes"] / io_ns(row))
+        for row in facts.every
+        if any(touches(row, side, "nvme") for side in sides) and io_ns(row)
+    ]
+    return begin, end, [span for span in spans if span[0] < span[1]]
+
+
+def busy_share(facts: Facts, sides: Sequence[str]) -> float | None:
+    begin, end, spans = in_window(facts, sides)
+    if not any(touches(row, side, "nvme") for side in sides for row in facts.every):
+        return None
+    return ratio(union_ns((first, last) for first, last, _ in spans), end - begin)
+
+
+def at_ceiling(facts: Facts, sides: Sequence[str]) -> bool:
+    """Whether nvme was busy, in the device, and moved as much in the third of the time with the fewest moves."""
+    if (busy_share(facts, sides) or 0) < 0.95:
+        return False
+    spent, inside = (
+        sum(row[f"{prefix}{side}_ns"] for side in sides for row in facts.rows if touches(row, side, "nvme"))
+        for prefix in ("", "device_")
+    )
+    if 2 * inside < spent:
+        return False
+    begin, end, spans = in_window(facts, sides)
+    width, parts = (end - begin) / 10_000, [[0.0, 0.0] for _ in range(10_000)]
+    for first, last, rate in spans:
+        for at in range(int((first - begin) / width), min(10_000, int((last - begin) / width) + 1)):
+            inside_ns = max(0.0, min(last, begin + (at + 1) * width) - max(first, begin + at * width))
+            parts[at][0] += inside_ns / width
+            parts[at][1] += inside_ns * rate
+    used = sorted((round(depth, 6), moved) for depth, moved in parts if round(depth, 6) > 0)
+    edge = (len(used) - 1) // 3
+    low = [moved for depth, moved in used if depth <= used[edge][0]]
+    high = [moved for depth, moved in used if depth >= used[-1 - edge][0]]
+    return round(sum(low) / len(low) / (sum(high) / len(high)), 6) >= 0.8
 
 
 def worked_ns(row: dict[str, Any]) -> int:
@@ -87,8 +133,6 @@ def break_even(facts: Facts) -> dict[str, Any]:
 
 
 def amplification(facts: Facts) -> dict[str, Any]:
-    read, written = (size_of(row for row in facts.rows if touches(row, side)) for side in SIDES)
-    hits = size_of(row for row in facts.rows if is_hit(row))
     stored = size_of(row for row in facts.rows if is_ok(row) and row["move"] == "store")
     nvme = size_of(row for row in facts.rows if touches(row, "write", "nvme"))
     written_s = weighted(facts, "size_bytes", which=lambda row: touches(row, "write", "nvme"))
@@ -98,8 +142,6 @@ def amplification(facts: Facts) -> dict[str, Any]:
             total((row for row in facts.rows if touches(row, "read", "nvme")), "tokens"),
             total(facts.rows, "new_tokens"),
         ),
-        "read_bytes_ratio": ratio(read, hits),
-        "write_amplification": ratio(written, stored),
         "nvme_write_amplification": ratio(nvme, stored),
         "nvme_write_bytes_per_day": per_day,
         "drive_writes_per_day": ratio(per_day, facts.drive_tb and facts.drive_tb * 1e12),
@@ -122,19 +164,10 @@ def device(facts: Facts) -> dict[str, Any]:
     """Each interval counts by its part past the warm-up, each device once, the CPU time of every rank."""
     weighed = weighed_samples(facts)
     own = [item for item in weighed if not item[0]["shared"] and item[0]["read_bytes"] is not None]
-    read, written = (
-        int(sum(row[name] * share for row, _, share in own) + 0.5) if own else None
-        for name in ("read_bytes", "written_bytes")
-    )
     cpu_ns, span_ns = sum(r["process_cpu"] * after for r, after, _ in weighed), sum(after for _, after, _ in weighed)
     sampled = len({row["rank"] for row in facts.device})
-    logged = {s: size_of(row for row in facts.rows if touches(row, s, "nvme")) for s in SIDES}
     busy_ns = sum(row["utilisation"] * after for row, after, _ in own)
     return {
-        "device_read_bytes": read,
-        "device_written_bytes": written,
-        "device_read_ratio": ratio(read, logged["read"]),
-        "device_write_ratio": ratio(written, logged["write"]),
         "device_utilisation": ratio(busy_ns, sum(after for _, after, _ in own)),
         "cpu_share": ratio(cpu_ns * sampled / facts.cores, span_ns),
         "system_cpu_share": ratio(sum(r["system_cpu"] / r["host_cores"] * after for r, after, _ in weighed), span_ns),
@@ -189,32 +222,4 @@ def machine(facts: Facts) -> dict[str, Any]:
     once = [item for item in weighed if not item[0]["shared"] and item[0]["read_bytes"] is not None]
     moved = {s: sum(row[f"{s}_bytes"] * after for row, _, after in once) for s in ("read", "written")} if once else {}
     beyond = sum(max(0.0, moved[s] - own[s]) for s in moved) if own and moved else None
-    found |= {f"process_{s}_bytes": int(own[s] + 0.5) if own else None for s in ("read", "written")}
     return found | {"foreign_io_share": ratio(beyond, sum(moved.values()))}
-
-
-def ranks(facts: Facts) -> dict[str, Any]:
-    cut = facts.window is not None
-    groups = grouped(facts.every if cut else facts.rows, lambda row: row["rank"])
-    begin, end = facts.window or (None, None)
-    alone = [
-        Facts(rows, 0, begin, [], 1, 1, 1, 0.0, facts.qos_ms, 0.0, {}, None, cut_ns=end) for rows in groups.values()
-    ]
-    names = {"rank_sum_wall_clock_tok_s": (throughput, "wall_clock_tok_s")}
-    for tier in TIERS:
-        for side in SIDES:
-            name = f"{tier}_{side}"
-            names[f"{name}_rank_sum_gib_s"] = (bandwidth, f"{name}_gib_s")
-            names[f"{name}_rank_max_p95_ms"] = (latency, f"{name}_p95_ms")
-            names[f"{name}_device_rank_max_p95_ms"] = (latency, f"{name}_device_p95_ms")
-    if facts.ranks == 1:
-        return dict.fromkeys(names)
-    values = {metric: [metric(one) for one in alone] for metric in (throughput, bandwidth, latency)}
-    found: dict[str, Any] = {}
-    for name, (metric, single) in names.items():
-        every = [one[single] for one in values[metric]]
-        if "_sum_" in name:
-            found[name] = None if None in every else sum(every)
-        else:
-            found[name] = max((value for value in every if value is not None), default=None)
-    return found

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.analysis.metric_oracle.facts import Facts
-from tests.analysis.metric_oracle.machine import amplification, break_even, device, machine, ranks, time_spent
+from tests.analysis.metric_oracle.machine import amplification, break_even, device, machine, time_spent
 from tests.analysis.metric_oracle.work import (
     bandwidth,
     contents,
@@ -19,7 +19,7 @@ from tests.analysis.metric_oracle.work import (
 
 METRICS = (
     throughput, steady, data, hit_rate, moves, contents, latency, bandwidth, waits, qos, time_spent, break_even, amplification,
-    device, machine, ranks,
+    device, machine,
 )  # fmt: skip
 
 

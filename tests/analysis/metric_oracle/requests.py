@@ -1,5 +1,6 @@
 """The requests of a log and their times."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,13 +11,26 @@ from tests.analysis.metric_oracle.rows import is_for_others, is_ok, planned_ns, 
 
 @dataclass
 class Request:
-    """A request's own rows; `caused` are the evictions and copies that it made for others."""
+    """A request's own rows; `caused` are the evictions and copies that it made for others.
+
+    `opened` is what run.json says of a request that is not done, which had reached `cut_ns` if not more.
+    """
 
     own: Rows
     caused: Rows
+    opened: dict[str, Any] | None = None
+    cut_ns: int = 0
 
     def first(self, name: str) -> int:
+        if not self.own and self.opened:
+            return int(self.opened["due_ns"] if name == "due_ns" else self.cut_ns)
         return min(row[name] for row in self.own)
+
+    def is_open(self, measure: str) -> bool:
+        """Whether more time would have made the measure longer."""
+        if self.opened is None:
+            return False
+        return {"ttfb": bool(self.opened["in_prefill"]), "lateness": not self.own}.get(measure, True)
 
     def union_ns(self, since: str) -> int:
         """How long since … end of any of its moves lasts."""
@@ -39,10 +53,12 @@ class Request:
         """An op's generation begins when its last row has ended; the last op to be done with it ends the request."""
         tokens = {op: total(rows, "new_tokens") for op, rows in grouped(self.own + self.caused, _op).items()}
         ends = {op: max(row["end_ns"] for row in rows) for op, rows in grouped(self.own, _op).items()}
-        return max(end + tokens[op] * token_ns for op, end in ends.items())
+        done = [end + tokens[op] * token_ns for op, end in ends.items()]
+        return max([*done, self.cut_ns] if self.opened else done)
 
     def ttfb_ns(self) -> int | None:
         ends = [row["end_ns"] for row in self.own if row["phase"] == "prefill"]
+        ends += [self.cut_ns] if self.is_open("ttfb") else []
         return max(ends) - self.first("due_ns") if ends else None
 
     def prefill_bytes(self) -> int:
@@ -55,30 +71,62 @@ class Request:
 
     @property
     def qos(self) -> str:
-        return str(self.own[0]["qos"])
+        return str(self.own[0]["qos"] if self.own else self.opened["qos"])  # type: ignore[index]
 
 
 def _op(row: dict[str, Any]) -> int:
     return int(row["op_id"])
 
 
+def all_requests(facts: Facts) -> list[Request]:
+    """Those with rows of their own, and those that never began."""
+    opened = {(one["rank"], one["request_id"]): one for one in facts.unfinished or []}
+    groups = grouped(facts.every, lambda row: (row["rank"], row["request_id"]))
+    found = []
+    for name in {**groups, **opened}:
+        rows = groups.get(name, [])
+        own, caused = [r for r in rows if not is_for_others(r)], [r for r in rows if is_for_others(r)]
+        found.append(Request(own, caused, opened.get(name), facts.cut_ns or 0))
+    return [request for request in found if request.own or request.opened]
+
+
 def requests_of(facts: Facts) -> list[Request]:
-    groups = grouped(facts.rows, lambda row: (row["rank"], row["request_id"]))
-    found = [
-        Request([r for r in rows if not is_for_others(r)], [r for r in rows if is_for_others(r)])
-        for rows in groups.values()
-    ]
-    return [request for request in found if request.own]
+    """Those that count: they were due inside the window."""
+    return [one for one in all_requests(facts) if _counts(facts, one)]
+
+
+def _counts(facts: Facts, one: Request) -> bool:
+    is_warm = any(row["warmup"] for row in one.own + one.caused)
+    if not facts.timed:
+        return not is_warm
+    due = one.first("due_ns")
+    if facts.due_from_ns is not None:
+        is_warm = due < facts.due_from_ns
+    return not is_warm and (facts.cut_ns is None or due < facts.cut_ns)
+
+
+def complete(facts: Facts, requests: list[Request], measure: str) -> list[Request]:
+    """Those due before the first one whose measure is open; none if that one was due in the window's first half."""
+    firsts = [one.first("due_ns") for one in requests if one.is_open(measure)]
+    if not firsts:
+        return requests
+    begin, end = facts.window or (facts.first_ns, facts.last_ns)
+    return [one for one in requests if one.first("due_ns") < min(firsts)] if 2 * min(firsts) >= begin + end else []
 
 
 def measures(facts: Facts, requests: list[Request]) -> dict[str, list[int]]:
-    timed = {
-        "io": [one.union_ns("start_ns") for one in requests],
-        "queue": [one.union_ns("ready_ns") - one.union_ns("start_ns") for one in requests],
-        "plan_wait": [one.plan_wait_ns() for one in requests],
-        "lateness": [one.first("start_ns") - one.first("due_ns") for one in requests],
-        "ttfb": [ttfb for one in requests if (ttfb := one.ttfb_ns()) is not None],
-        "generation": [one.generation_ns(facts.token_ns) for one in requests],
-        "e2e": [one.done_ns(facts.token_ns) - one.first("due_ns") for one in requests],
+    times: dict[str, Callable[[Request], int | None]] = {
+        "io": lambda one: one.union_ns("start_ns"),
+        "queue": lambda one: one.union_ns("ready_ns") - one.union_ns("start_ns"),
+        "plan_wait": lambda one: one.plan_wait_ns(),
+        "lateness": lambda one: one.first("start_ns") - one.first("due_ns"),
+        "ttfb": lambda one: one.ttfb_ns(),
+        "generation": lambda one: one.generation_ns(facts.token_ns),
+        "e2e": lambda one: one.done_ns(facts.token_ns) - one.first("due_ns"),
     }
-    return {name: values if facts.timed or name == "generation" else [] for name, values in timed.items()}
+    found: dict[str, list[int]] = {}
+    for name, time in times.items():
+        is_known = facts.timed or name == "generation"
+        values = map(time, complete(facts, requests, name)) if is_known else ()
+        found[name] = [value for value in values if value is not None]
+    return found

@@ -229,7 +229,7 @@ def table_occupancy_over_time(facts: Facts) -> Rows:
 def table_lateness_over_time(facts: Facts) -> Rows:
     width, count = intervals(facts)
     groups: dict[int, list[int]] = defaultdict(list)
-    for one in requests_of(facts) if facts.timed else ():
+    for one in filter(lambda one: one.own, requests_of(facts) if facts.timed else ()):
         due = one.first("due_ns")
         groups[min(max((due - facts.first_ns) // width, 0), count - 1)].append(one.first("start_ns") - due)
     return [

@@ -1,11 +1,10 @@
 """Metrics of the work that was done: throughput, hits, moves, latency, bandwidth, waits."""
 
-from collections import defaultdict
 from typing import Any
 
 from tests.analysis.metric_oracle.arithmetic import grouped, quantile, ratio, size_of, spread, total, union_ns
-from tests.analysis.metric_oracle.facts import GIB, MOVES, QOS, SIDES, SOURCES, TIERS, Facts, Rows
-from tests.analysis.metric_oracle.requests import measures, requests_of
+from tests.analysis.metric_oracle.facts import GIB, MOVES, QOS, SIDES, SOURCES, TIERS, Facts
+from tests.analysis.metric_oracle.requests import all_requests, complete, measures, requests_of
 from tests.analysis.metric_oracle.rows import (
     CAUSES,
     clocks,
@@ -30,18 +29,16 @@ def throughput(facts: Facts) -> dict[str, Any]:
         "wall_clock_tok_s": ratio(tokens, facts.elapsed_s),
         "requests_per_s": ratio(begun(facts), facts.elapsed_s),
         "storage_tok_s": ratio(tokens, io_s),
-        "cache_io_tokens_per_sec": ratio(tokens, io_s),
         "mean_inflight": ratio(io_s, facts.elapsed_s),
         "drained_bytes": sum(
             drained(facts, row) * row["size_bytes"] for row in facts.every for side in SIDES if touches(row, side)
         ),
-        "drained_tokens": sum(drained(facts, row) * row["new_tokens"] for row in facts.every),
     }
 
 
 def begun(facts: Facts) -> int:
-    begin, end = facts.window or (facts.first_ns, facts.last_ns)
-    return sum(begin <= one.first("start_ns") <= end for one in requests_of(facts))
+    begin, end = facts.window or (facts.first_ns or 0, facts.last_ns or 0)
+    return sum(begin <= one.first("start_ns") <= end for one in all_requests(facts) if one.own)
 
 
 def drained(facts: Facts, row: dict[str, Any]) -> float:
@@ -92,21 +89,16 @@ def data(facts: Facts) -> dict[str, Any]:
 def hit_rate(facts: Facts) -> dict[str, Any]:
     hits, reads = [r for r in facts.rows if is_hit(r)], [r for r in facts.rows if is_read(r)]
     writes = [r for r in facts.rows if is_first_touch(r)]
-    reuse_hits, reuse_reads = ([r for r in group if r["source"] != "user"] for group in (hits, reads))
     found = {}
-    for name, part, whole in (
-        ("hit_rate", hits, reads),
-        ("hit_rate_reuse", reuse_hits, reuse_reads),
-        ("hit_rate_refs", hits, reads + writes),
-    ):
-        found[name] = ratio(len(part), len(whole))
-        found[f"{name}_tokens"] = ratio(total(part, "tokens"), total(whole, "tokens"))
+    found["hit_rate_refs"] = ratio(len(hits), len(reads + writes))
+    hits, reads = ([r for r in group if r["phase"] == "prefill"] for group in (hits, reads))
+    found["hit_rate"] = ratio(len(hits), len(reads))
+    found["hit_rate_tokens"] = ratio(total(hits, "tokens"), total(reads, "tokens"))
     for source in SOURCES:
         mine = [[r for r in group if r["source"] == source] for group in (hits, reads)]
         found[f"{source}_hit_rate"] = ratio(len(mine[0]), len(mine[1]))
     for tier in TIERS:
         found[f"{tier}_hit_rate"] = ratio(sum(r["from_tier"] == tier for r in hits), len(reads))
-        found[f"{tier}_hit_rate_reuse"] = ratio(sum(r["from_tier"] == tier for r in reuse_hits), len(reuse_reads))
     rates = [sum(map(is_hit, group)) / len(group) for group in grouped(reads, _request).values()]
     return found | {"hit_rate_requests": ratio(sum(rates), len(rates))} | prompts(facts)
 
@@ -127,7 +119,6 @@ def prompts(facts: Facts) -> dict[str, Any]:
     ]
     return {
         "prompt_tokens": total(asked, "tokens"),
-        "compulsory_misses": len(fresh),
         "compulsory_tokens": total(fresh, "tokens"),
         "hit_rate_prompt": ratio(len(had), len(asked)),
         "hit_rate_prompt_tokens": ratio(total(had, "tokens"), total(asked, "tokens")),
@@ -182,11 +173,7 @@ def latency(facts: Facts) -> dict[str, Any]:
         for side in SIDES:
             mine, name = [row for row in facts.rows if touches(row, side, tier)], f"{tier}_{side}"
             found |= spread([clocks(row, side)["total"] for row in mine], name)
-            for clock in ("device", "host", "queue"):
-                found |= spread([clocks(row, side)[clock] for row in mine], f"{name}_{clock}")
-            foreground = [row[f"{side}_ns"] for row in mine if row["move"] not in ("demote", "copy")]
-            found |= spread(foreground, f"{name}_foreground")
-            found |= spread([row[f"{side}_ns"] for row in mine if row["move"] == "demote"], f"{name}_eviction")
+            found |= spread([clocks(row, side)["device"] for row in mine], f"{name}_device")
     return found
 
 
@@ -199,34 +186,24 @@ def bandwidth(facts: Facts) -> dict[str, Any]:
             busy = ratio(gib, union_ns((row["start_ns"], row["end_ns"]) for row in mine) / 1e9)
             rated = weighted(facts, "size_bytes", which=lambda row, s=side, t=tier: touches(row, s, t)) / GIB
             found[f"{name}_gib_s"] = ratio(rated, facts.elapsed_s)
-            found[f"{name}_io_gib_s"] = ratio(gib, total(mine, f"{side}_ns") / 1e9)
             found[f"{name}_busy_gib_s"] = busy
-            found[f"{name}_best10_gib_s"] = best10(facts, mine)
             found[f"{name}_efficiency"] = ratio(busy, able)
     return found
 
 
-def best10(facts: Facts, rows: Rows) -> float | None:
-    """Of ten whole seconds since the first start; null in runs below 10 s, and where there is no such move."""
-    if not rows or facts.span_s < 10:
-        return None
-    seconds: dict[int, int] = defaultdict(int)
-    for row in rows:
-        seconds[(row["end_ns"] - facts.first_ns) // 10**9] += row["size_bytes"]
-    windows = (sum(seconds[second] for second in range(begin, begin + 10)) for begin in range(max(seconds) + 1))
-    return max(windows) / GIB / 10
-
-
 def waits(facts: Facts) -> dict[str, Any]:
     requests = requests_of(facts)
-    found: dict[str, Any] = {"requests": len(requests)}
+    is_known = facts.timed and facts.unfinished is not None
+    unfinished = sum(one.opened is not None for one in requests) if is_known else None
+    found: dict[str, Any] = {"requests": len(requests), "unfinished_requests": unfinished}
     for name, values in measures(facts, requests).items():
         found |= spread(values, name)
-    e2e = sum(measures(facts, requests)["e2e"])
+    e2e = sum(one.done_ns(facts.token_ns) - one.first("due_ns") for one in requests) if facts.timed else 0
+    known = complete(facts, requests, "plan_wait") if facts.timed else []
     for cause in CAUSES:
-        part = sum(one.cause_ns(cause) for one in requests)
-        found[f"{cause}_wait_mean_ms"] = ratio(part / 1e6, len(requests)) if facts.timed else None
-        found[f"{cause}_wait_share"] = ratio(part, e2e)
+        found[f"{cause}_wait_mean_ms"] = ratio(sum(one.cause_ns(cause) for one in known) / 1e6, len(known))
+        found[f"{cause}_wait_share"] = ratio(sum(one.cause_ns(cause) for one in requests), e2e)
+    found["plan_wait_share"] = ratio(sum(one.plan_wait_ns() for one in requests), e2e)
     means = [found[f"{name}_mean_ms"] for name in ("e2e", "io", "queue", "plan_wait", "generation")]
     return found | {"other_mean_ms": None if means[0] is None else means[0] - sum(means[1:])}
 
@@ -235,15 +212,14 @@ def qos(facts: Facts) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name in QOS:
         mine = [one for one in requests_of(facts) if one.qos == name]
-        timed = [(one, ttfb) for one in mine if facts.timed and (ttfb := one.ttfb_ns()) is not None]
+        known = complete(facts, mine, "ttfb")
+        timed = [(one, ttfb) for one in known if facts.timed and (ttfb := one.ttfb_ns()) is not None]
         kept = [
             ttfb / 1e6 <= facts.qos_ms[name] + facts.qos_ms_per_gib * one.prefill_bytes() / GIB for one, ttfb in timed
         ]
-        share = ratio(sum(kept), len(kept))
         found |= {
             f"{name}_requests": len(mine),
             f"{name}_ttfb_p95_ms": spread([ttfb for _, ttfb in timed], "x")["x_p95_ms"],
-            f"{name}_compliance": share,
-            f"{name}_kept": None if share is None else int(share >= 0.95),
+            f"{name}_compliance": ratio(sum(kept), len(kept)),
         }
     return found

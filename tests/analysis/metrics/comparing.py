@@ -9,6 +9,7 @@ import pytest
 
 from analysis.log import log
 from analysis.log.columns import KEPT
+from analysis.log.counted import OPEN_COLUMNS, RequestBounds
 from analysis.log.log import Log, Targets
 from analysis.runs.opening import open_run
 from analysis.summary import summary
@@ -27,7 +28,9 @@ def log_of(rows: Rows, **settings: Any) -> Log:
     kinds = {name: pl.Enum(words) for name, words in LOG_ENUMS.items()} | {"warmup": pl.Boolean}
     columns = ["warmup", *KEPT]
     frame = pl.DataFrame({n: [row[n] for row in rows] for n in columns}, {n: kinds.get(n, pl.Int64) for n in columns})
-    return Log(log.load_stretches(frame.lazy(), len(rows), len(rows)), token_ns=TOKEN_NS, **settings)
+    known = RequestBounds(unfinished=pl.DataFrame(schema=OPEN_COLUMNS))
+    stretches = log.load_stretches(frame.lazy(), len(rows), len(rows))
+    return Log(stretches, token_ns=TOKEN_NS, **{"requests": known, **settings})
 
 
 def assert_same(found: dict[str, Any], expected: dict[str, Any]) -> None:
@@ -75,7 +78,7 @@ def assert_same_table(found: pl.DataFrame, expected: Rows) -> None:
 
 ABOUT = {
     "run", "valid", "findings", "doubts", "status", "executed_ops", "trace_fingerprint", "plan_fingerprint", "conditions",
-    "machine", "host_cores", "storage", "zero_ns", "cut", "users", "ended_ns", "predicted",
+    "machine", "host_cores", "storage", "zero_ns", "cut", "users", "ended_ns", "predicted", "more_than",
 }  # fmt: skip
 
 

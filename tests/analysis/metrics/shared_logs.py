@@ -27,7 +27,7 @@ def ranks(place: Path) -> Path:
         warmup = {"ops": 10 * rank, "end_ns": warm_end(rows) if rank else None}
         about = {"rank": rank, "clock": {"zero_ns": 10**18 + zero}, "warmup": warmup, "machine": machine}
         write_run(place / f"rank_{rank}", rows, device=samples(rank, 3, counted=rank < 2), **about)
-    (place / "run.json").write_text(json.dumps({"run_version": 1, "ranks": 3, "status": "failed"}))
+    (place / "run.json").write_text(json.dumps({"run_version": 2, "ranks": 3, "status": "failed"}))
     return place
 
 
@@ -38,7 +38,7 @@ def busy(place: Path) -> Path:
         counted = [row | {"process_cpu": 0.95} for row in samples(rank, 2)]
         about = {"rank": rank, "machine": {"host": "one", "cores": 2}, "clock": {"zero_ns": 0}}
         write_run(place / f"rank_{rank}", rows, device=counted, **about)
-    (place / "run.json").write_text(json.dumps({"run_version": 1, "ranks": 2, "status": "failed"}))
+    (place / "run.json").write_text(json.dumps({"run_version": 2, "ranks": 2, "status": "failed"}))
     return place
 
 

@@ -45,4 +45,4 @@ def test_the_shipped_run_is_small_and_has_every_kind_of_row() -> None:
     found = summary.summarise(metric_oracle.DATA / "run").to_json()
     assert found["valid"], found["findings"]
     assert all(found[name] for name in ("cpu_hits", "nvme_hits", "misses", "demotes", "promotes", "drops", "bypasses"))
-    assert found["device_read_bytes"] is not None
+    assert found["device_utilisation"] is not None

@@ -30,23 +30,22 @@ def test_a_case_worked_by_hand(tmp_path: Path) -> None:
             "decode_read_bytes": GIB, "cpu_decode_read_bytes": GIB, "prefill_write_bytes": 3 * GIB,
             "nvme_tokens_processed": 2000, "nvme_tok_s": 250.0,
             # prefill writes 1000 and 2000 tokens first, finds 1000 and misses 500; session 0 writes alone
-            "prompt_tokens": 4500, "compulsory_misses": 2, "compulsory_tokens": 3000,
+            "prompt_tokens": 4500, "compulsory_tokens": 3000,
             "hit_rate_prompt": 1 / 4, "hit_rate_prompt_tokens": 1000 / 4500,
             "hit_rate_sessions": (0 + 1000 / 3500) / 2, "hit_rate_sessions_p5": 0.05 * 1000 / 3500,
             "hit_rate_sessions_p50": 500 / 3500,
             # 1 and 2 GiB stored in cpu, the first of them demoted
             "cpu_left_objects": 1, "cpu_left_bytes": 2 * GIB, "cpu_left_share": 0.5,
             "nvme_left_objects": 1, "nvme_left_bytes": GIB, "nvme_left_share": 0.5, "gpu_left_objects": 0,
-            # ops 1 and 3 of reads 1, 3, 4; without source user 3 of 3, 4; with writes 0 and 2 among five
-            "hit_rate": 2 / 3, "hit_rate_tokens": 0.8, "hit_rate_reuse": 0.5, "hit_rate_refs": 0.4,
-            "hit_rate_requests": (1 + 1 / 2) / 2, "system_hit_rate": 0.0, "rag_hit_rate": None, "nvme_hit_rate": 1 / 3,
+            # op 3 of reads 3, 4, as 1 is a decode read; with it and writes 0 and 2 two among five
+            "hit_rate": 0.5, "hit_rate_tokens": 2 / 3, "hit_rate_refs": 0.4,
+            "hit_rate_requests": 1 / 2, "system_hit_rate": 0.0, "rag_hit_rate": None, "nvme_hit_rate": 1 / 2,
             "logged_ops": 5, "evictions": 1, "recomputed_tokens": 500, "cpu_reads": 2, "nvme_read_bytes": GIB,
             # 0.6 and 1 s
             "cpu_write_mean_ms": 800.0, "cpu_write_p50_ms": 800.0, "cpu_write_p95_ms": 980.0, "cpu_write_max_ms": 1000.0,
-            "cpu_write_host_max_ms": 500.0, "cpu_read_queue_max_ms": 500.0, "nvme_write_eviction_p99_ms": 1500.0,
-            "nvme_write_foreground_p99_ms": None, "nvme_write_device_max_ms": 1000.0,
-            # 2 GiB in 8 s; in the 2.5 s from 1.5 to 4; in 0.5 + 0.5 s
-            "cpu_read_gib_s": 0.25, "cpu_read_busy_gib_s": 0.8, "cpu_read_io_gib_s": 2.0, "cpu_read_best10_gib_s": None,
+            "nvme_write_device_max_ms": 1000.0,
+            # 2 GiB in 8 s; in the 2.5 s from 1.5 to 4
+            "cpu_read_gib_s": 0.25, "cpu_read_busy_gib_s": 0.8,
             "nvme_read_efficiency": 0.5, "nvme_write_efficiency": 0.25, "cpu_read_efficiency": 0.2,
             "gpu_read_efficiency": None,
             # request 0 waits 0.5 s for a worker; 1 waits for the demotion, due at 1, stored from 4
@@ -59,14 +58,16 @@ def test_a_case_worked_by_hand(tmp_path: Path) -> None:
             # 3000 − 1500 − 500 − 1000; 9000 − 3000 − 3000 − 2500
             "other_mean_ms": (0 + 500) / 2,
             # 1 s of 50 ms + 1 GiB; 7 s of 1 s + 3 GiB that moved, the miss's 0.5 did not
-            "interactive_requests": 1, "interactive_kept": 1, "batch_requests": 1, "batch_compliance": 0.0,
-            "responsive_requests": 0, "responsive_kept": None,
+            "interactive_requests": 1, "interactive_compliance": 1.0, "batch_requests": 1, "batch_compliance": 0.0,
+            "responsive_requests": 0, "responsive_compliance": None,
             # nothing was due from 7 to 8
             "idle_s": 1.0, "plan_wait_s": 4.0, "queue_s": 0.5, "device_s": 3.5, "host_s": 6.1 - 3.5,
             "nvme_device_read_s": 1.0, "nvme_device_write_s": 1.0, "bottleneck": "device",
+            # a demotion from 2 to 4 s and a hit from 5 to 7, of 8
+            "nvme_busy_share": 0.5,
             "cpu_break_even_tok_s": 2000.0, "nvme_break_even_tok_s": 500.0, "gpu_break_even_tok_s": None,
-            # 2 + 1 GiB read for 2 of hits, 3 + 1 written for 3 of stores
-            "read_amplification": 1000 / 35, "read_bytes_ratio": 1.5, "write_amplification": 4 / 3, "nvme_write_amplification": 1 / 3,
+            # 1 of 4 GiB written goes to nvme, for 3 of stores
+            "read_amplification": 1000 / 35, "nvme_write_amplification": 1 / 3,
             "nvme_write_bytes_per_day": GIB * 10_800.0, "drive_writes_per_day": GIB * 10_800 / 2e12,
             "endurance_years": 1e12 / (GIB * 10_800 * 365.25),
         },

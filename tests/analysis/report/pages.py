@@ -23,13 +23,16 @@ def altered(source: Path, place: Path, **conditions: Any) -> Path:
 
 
 def slower(source: Path, place: Path) -> Path:
-    """Copy a run as a trial in which reads took 10% longer."""
+    """Copy a run as a trial in which all moves took 10% longer, and the kernel's counters were read until later."""
     shutil.copytree(source, place)
     for part in (place / "moves").iterdir():
         log = pl.read_parquet(part)
-        extra = pl.col("read_ns") // 10
-        log = log.with_columns(pl.col("end_ns") + extra, pl.col("read_ns") + extra)
+        read, write = (pl.col(name) // 10 for name in ("read_ns", "write_ns"))
+        log = log.with_columns(pl.col("end_ns") + read + write, pl.col("read_ns") + read, pl.col("write_ns") + write)
         log.with_columns(pl.col("move").cast(pl.Categorical)).write_parquet(part)
+    samples = pl.read_parquet(place / "device.parquet")
+    later = pl.when(pl.col("time_ns") == pl.col("time_ns").max()).then(100_000_000).otherwise(0)
+    samples.with_columns(pl.col("time_ns", "interval_ns") + later).write_parquet(place / "device.parquet")
     return place
 
 

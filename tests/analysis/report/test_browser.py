@@ -84,7 +84,8 @@ def get_bottoms(browser: Browser, selector: str) -> list[float]:
 @pytest.mark.parametrize("case", ["one", "trials", "systems"])
 def test_a_laptop_shows_the_answer_without_scrolling(browser: Browser, pages: dict[str, Path], case: str) -> None:
     browser.open(pages[case], 1280, 900)
-    for selector in ("h1", ".tested", ".state", ".answer", ".card .value", ".card"):
+    cards = () if case == "systems" else (".card .value", ".card")  # these two are not compared
+    for selector in ("h1", ".tested", ".state", ".answer", *cards):
         assert max(get_bottoms(browser, f".first {selector}")) <= 900, selector
 
 

@@ -53,13 +53,12 @@ def test_pipes_and_files_of_runs_are_never_replaced(replay: Path, tmp_path: Path
 
 
 @pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="needs /dev/full")
-@pytest.mark.parametrize("command", [["metrics"], ["report", "--format", "md"], ["summary"], ["sql"]])
+@pytest.mark.parametrize("command", [["metrics"], ["report", "--format", "md"], ["summary"]])
 def test_a_terminal_on_a_full_disk(replay: Path, command: list[str]) -> None:
     name, *flags = command
     run = [] if name == "metrics" else [str(replay)]
-    query = ["select * from moves"] if name == "sql" else []
     with Path("/dev/full").open("wb") as full:
-        call = [sys.executable, "-m", "analysis", name, *run, *query, *flags]
+        call = [sys.executable, "-m", "analysis", name, *run, *flags]
         done = subprocess.run(call, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr.startswith("Error: ")
@@ -72,7 +71,6 @@ def test_a_terminal_on_a_full_disk(replay: Path, command: list[str]) -> None:
     [
         ([], "no file and no format is named; name a file like -o report.html"),
         (["--format", "html"], "--format html: not a format for the terminal; name a file like -o report.html."),
-        (["--format", "xlsx"], "-o report.xlsx"),
         (["-o", "report.pdf"], "report.pdf: its suffix names no format"),
         (["-o", "nowhere/report.html"], "there is no folder nowhere"),
         (["-o", ".", "--format", "html"], "a folder; name a file in it"),
@@ -103,6 +101,6 @@ def test_other_commands_do_not_import_charts(run: Run, replay: Path) -> None:
     import subprocess
     import sys
 
-    code = "import sys, analysis.cli; print([n for n in ('altair', 'vl_convert', 'xlsxwriter', 'jinja2') if n in sys.modules])"
+    code = "import sys, analysis.cli; print([n for n in ('altair', 'vl_convert', 'jinja2') if n in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == "[]"

@@ -4,7 +4,7 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.report.data_tables import format_columns
+from analysis.report.page import format_columns
 
 
 def test_a_table_worked_by_hand() -> None:

@@ -1,17 +1,20 @@
 """The form of the first screen: what each part of a FirstScreen becomes on a page."""
 
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import jinja2
 
 import analysis.report
+from analysis.comparison.intervals import summarise_metric
 from analysis.log.log import Targets
 from analysis.metrics.catalogue import CATALOGUE
 from analysis.report.data import gather
 from analysis.report.first_screen.cards import make_cards
 from analysis.report.first_screen.form import Card, DoubtLine, FirstScreen
 from analysis.report.first_screen.tested import list_tested
+from analysis.report.headline_table import tabulate_headlines
 from analysis.report.page import keep_flags_whole
 from tests.analysis.report.between_runs.loads import gathered_of
 from tests.analysis.report.pages import NASTY, words
@@ -75,12 +78,10 @@ def test_caches_have_the_size_that_the_user_asked_for(tmp_path: Path) -> None:
     assert "cpu 10 GiB + nvme 8 GiB" in told[1]
 
 
-def test_a_figure_that_one_system_lacks_names_the_other() -> None:
-    rates = (0.5, None, None)
+def test_systems_that_are_not_compared_have_no_cards() -> None:
     metrics = dict.fromkeys(CATALOGUE)
-    runs = [summary_of(**metrics | {"nvme_read_gib_s": rate}) for rate in rates]
-    card = make_cards(gathered_of(*runs, systems=("drive", "dram", "gpu")))[1]
-    assert (card.value, card.range) == ("0.500", "drive; not measured on others")
+    runs = [summary_of(**metrics | {"nvme_read_gib_s": rate}) for rate in (0.5, 0.7)]
+    assert make_cards(gathered_of(*runs, systems=("old", "new"))) == []
 
 
 def test_commands_in_an_advice_are_code() -> None:
@@ -95,3 +96,16 @@ def test_a_hit_rate_of_0_is_measured_and_a_read_rate_of_0_is_not() -> None:
         ("Reads from NVMe", None),
         ("Hit rate of prompt tokens", "0.0%"),
     ]
+
+
+def test_a_time_that_unfinished_requests_leave_unknown_is_more_than_a_bound() -> None:
+    """One trial measured 2,000 ms, the other more than 4,000: their mean is more than 3,000, not 2,000."""
+    metrics = dict.fromkeys(CATALOGUE) | {"wall_clock_tok_s": 5.0}
+    known, cut = (summary_of(**metrics | {"ttfb_p95_ms": value}) for value in (2000.0, None))
+    data = gathered_of(known, replace(cut, more_than={"ttfb_p95_ms": 4000.0}), systems=("one", "one"))
+    card = make_cards(data)[2]
+    assert (card.value, card.range) == ("> 3,000", "a cut left requests unfinished")
+    rows = {row.name: row.cells for row in tabulate_headlines(data).rows}
+    assert [(cell.value, cell.interval) for cell in rows["ttfb_p95_ms"]] == [("> 3,000", "")]
+    stats = summarise_metric("ttfb_p95_ms", data.summaries)
+    assert (stats.n, stats.mean, stats.more_than) == (2, None, 3000.0)

@@ -1,11 +1,8 @@
-"""Tidy tables, JSON, the workbook and Markdown contain the same numbers."""
+"""The tidy table, JSON and Markdown contain the same numbers."""
 
 import json
-import math
-import re
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree as ET
 
 import polars as pl
 import pytest
@@ -20,9 +17,8 @@ def expected(summary: dict[str, Any]) -> dict[str, float | None]:
     return {n: v if v is None else float(v) for n, v in summary.items() if v is None or isinstance(v, int | float)}
 
 
-@pytest.mark.parametrize("form", ["csv", "parquet"])
-def test_tidy_tables_contain_the_summaries(files: dict[str, Path], cases: dict[str, list[Path]], form: str) -> None:
-    table = pl.read_csv(files[form], infer_schema_length=None) if form == "csv" else pl.read_parquet(files[form])
+def test_the_tidy_table_contains_the_summaries(files: dict[str, Path], cases: dict[str, list[Path]]) -> None:
+    table = pl.read_csv(files["csv"], infer_schema_length=None)
     assert table.columns == ["run", "metric", "value", "unit"]
     for path in cases["trials"]:
         own = table.filter(pl.col("run") == path.name)
@@ -45,49 +41,6 @@ def test_json_contains_summaries_and_tables(files: dict[str, Path], cases: dict[
         assert sum(row["gib"] for row in tables["traffic"] if row["tier"] == "nvme" and row["side"] == "read") == (
             pytest.approx(one["nvme_read_bytes"] / 2**30)
         )
-
-
-def test_the_workbook_contains_metrics_and_doubts(files: dict[str, Path], cases: dict[str, list[Path]]) -> None:
-    sheets = workbook(files["xlsx"])
-    assert {"metrics", "doubts", "latency", "bandwidth_over_time"} <= set(sheets)
-    head, *rows = sheets["metrics"]
-    assert head == ["run", "metric", "value", "unit"]
-    for path in cases["trials"]:
-        values = {row[1]: row[2] if len(row) > 2 else None for row in rows if row[0] == path.name}
-        for name, value in expected(summarise(path).to_json()).items():
-            assert (values[name] in (None, "")) if value is None else math.isclose(float(values[name]), value), name
-    assert sheets["doubts"][0][:2] == ["run", "kind"]
-    kinds = {row[1] for row in sheets["doubts"][1:]}
-    summaries = add_shared_doubts([summarise(path) for path in cases["trials"]])
-    assert kinds == {doubt.kind for summary in summaries for doubt in summary.doubts}
-
-
-def workbook(path: Path) -> dict[str, list[list[Any]]]:
-    """Return the rows of each sheet, read from the file's XML."""
-    import zipfile
-
-    ns = {"m": "http://schemas.openxmlformats.org/spreadsheetml/2006/main"}
-    with zipfile.ZipFile(path) as book:
-        shared = ["".join(t.text or "" for t in item.iter(f"{{{ns['m']}}}t")) for item in xml(book, "sharedStrings")]
-        names = [sheet.get("name") for sheet in xml(book, "workbook").iter(f"{{{ns['m']}}}sheet")]
-        found = {}
-        for i, name in enumerate(names, 1):
-            rows = []
-            for row in xml(book, f"worksheets/sheet{i}").iter(f"{{{ns['m']}}}row"):
-                cells: list[Any] = []
-                for cell in row:
-                    letters = re.match("[A-Z]+", cell.get("r", ""))
-                    column = sum((ord(c) - 64) * 26**k for k, c in enumerate(reversed(letters[0]))) - 1  # type: ignore[index]
-                    value = cell.findtext("m:v", None, ns)
-                    cells += [None] * (column - len(cells))
-                    cells.append(shared[int(value)] if cell.get("t") == "s" and value else value)
-                rows.append(cells)
-            found[str(name)] = rows
-        return found
-
-
-def xml(book: Any, name: str) -> ET.Element:
-    return ET.fromstring(book.read(f"xl/{name}.xml"))
 
 
 def test_markdown_is_short_and_escaped(files: dict[str, Path], gathered: dict[str, Gathered]) -> None:

@@ -12,9 +12,9 @@ READS = 1000
 
 
 def cell(number: int, cpu: float, hits: int, **changes: Any) -> dict[str, Any]:
-    """Return a cell with so many hits of READS reads; by tokens half, by requests a quarter."""
+    """Return a cell with so many hits of READS prompt tokens; by reads half, by requests a quarter."""
     blank: dict[str, Any] = {column.name: 0 for column in SIMULATION_COLUMNS}
-    rates = {"hit_rate_ops": 1.0, "hit_rate_tokens": 0.5, "hit_rate_requests": 0.25}
+    rates = {"hit_rate_tokens": 1.0, "hit_rate_ops": 0.5, "hit_rate_requests": 0.25}
     words = {"model": "tiny", "arrangement": "waterfall", "policy": "lru", "lookup": "independent"}
     return {
         **blank,
@@ -27,8 +27,8 @@ def cell(number: int, cpu: float, hits: int, **changes: Any) -> dict[str, Any]:
         "storage_capacity_gb": 0.0,
         "reads": READS,
         "hits": hits,
-        "bound_ops": 0.9,
-        "bound_tokens": 0.45,
+        "bound_tokens": 0.9,
+        "bound_ops": 0.45,
         "bound_requests": 0.225,
         **{name: hits / READS * share for name, share in rates.items()},
         **changes,

@@ -28,7 +28,7 @@ def make_curve(
 ) -> Curve:
     cells = tuple(Point(gib, rate, number) for number, (gib, rate) in enumerate(points))
     nothing = None if without is None else Point(0.0, without, len(cells))
-    return Curve(tier, "ops", "lru", "", cells, bound, nothing)
+    return Curve(tier, "tokens", "lru", "", cells, bound, nothing)
 
 
 def find_card(screen: FirstScreen, label: str) -> Card:
@@ -39,14 +39,14 @@ def test_growth_that_ends_before_the_largest_size() -> None:
     """From 4 GiB on nothing is gained; the knee, at 2 GiB, is 0.75 - 1/3 above the diagonal."""
     curve = make_curve((1, 0.2), (2, 0.65), (4, 0.8), (8, 0.8), bound=0.9)
     assert describe_growth(curve) == (
-        "2 GiB of DRAM hits 65.0% of reads, 4 GiB 80.0%; larger sizes add nothing; unlimited memory would reach 90.0%."
+        "2 GiB of DRAM hits 65.0% of prompt tokens, 4 GiB 80.0%; larger sizes add nothing; unlimited memory would reach 90.0%."
     )
 
 
 def test_growth_that_goes_on_names_its_steepest_step() -> None:
     curve = make_curve((1, 0.1), (2, 0.2), (4, 0.6), bound=0.9, without=0.05, tier="nvme")
     assert describe_growth(curve, "vllm") == (
-        "With vllm, 4 GiB of drive hits 60.0% of reads, no drive 5.0%; the steepest step is from 2 to"
+        "With vllm, 4 GiB of drive hits 60.0% of prompt tokens, no drive 5.0%; the steepest step is from 2 to"
         " 4 GiB; it still rises at the largest size planned; unlimited memory would reach 90.0%."
     )
 
@@ -61,10 +61,10 @@ def test_half_a_point_is_a_gain(last: float, said: str) -> None:
 
 def test_a_bound_that_is_reached_is_said_so() -> None:
     assert describe_growth(make_curve((1, 0.5), bound=0.5)) == (
-        "1 GiB of DRAM hits 50.0% of reads; unlimited memory would hit no more."
+        "1 GiB of DRAM hits 50.0% of prompt tokens; unlimited memory would hit no more."
     )
     assert describe_growth(make_curve((1, 0.5), (2, 1.0))) == (
-        "1 GiB of DRAM hits 50.0% of reads, 2 GiB every read; the steepest step is from 1 to 2 GiB."
+        "1 GiB of DRAM hits 50.0% of prompt tokens, 2 GiB 100.0%; the steepest step is from 1 to 2 GiB; unlimited memory would hit no more."
     )
     assert "2 GiB 100.0%;" in describe_growth(make_curve((1, 0.5), (2, 0.9999)))
 
@@ -79,14 +79,14 @@ def test_the_answer_names_the_rules_that_hit_the_most_and_where(tmp_path: Path) 
     ]
     made = sweep(tmp_path, *cells)
     assert compose_answer(made) == (
-        "With s3fifo, 1 GiB of DRAM hits 40.0% of reads, 2 GiB 52.0%; the steepest step is from 1 to 2"
+        "With s3fifo, 1 GiB of DRAM hits 40.0% of prompt tokens, 2 GiB 52.0%; the steepest step is from 1 to 2"
         " GiB; it still rises at the largest size planned; unlimited memory would reach 90.0%."
         " Of 2 policies, s3fifo hits the most on average, up to 30.0 points more than lru (at 1 GiB"
         " of DRAM)."
     )
     screen = make_screen(made)
     assert find_card(screen, "Best of 2 policies").value == "s3fifo"
-    assert find_card(screen, "Most reads that hit").value == "52.0%"
+    assert find_card(screen, "Most prompt tokens that hit").value == "52.0%"
     assert find_card(screen, "Least memory for 90% of that").value == "not reached"
     assert "Too little memory" in [doubt.headline for doubt in screen.doubts]
 
@@ -99,10 +99,10 @@ def test_rules_within_half_a_point_make_no_difference(tmp_path: Path) -> None:
 
 
 def test_no_reads_and_no_axes_have_answers(tmp_path: Path) -> None:
-    nothing = {"hit_rate_ops": None, "bound_ops": None}
-    assert compose_answer(sweep(tmp_path, cell(0, 1.0, 0, **nothing))) == "No cell has a read, so no memory helps."
+    nothing = {"hit_rate_tokens": None, "bound_tokens": None}
+    assert compose_answer(sweep(tmp_path, cell(0, 1.0, 0, **nothing))) == "No cell has a prompt, so no memory helps."
     assert compose_answer(sweep(tmp_path, cell(0, 1.0, 300))) == (
-        "1 GiB of DRAM hits 30.0% of reads; unlimited memory would reach 90.0%."
+        "1 GiB of DRAM hits 30.0% of prompt tokens; unlimited memory would reach 90.0%."
     )
 
 

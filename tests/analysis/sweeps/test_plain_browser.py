@@ -73,7 +73,7 @@ def test_names_of_lines_have_the_colours_of_their_lines(browser: Browser, pages:
     )
     found = {browser.value(f"{colour}('{name}')") for name in (*POLICIES, "bound")}
     assert len(found) == 1 + len(POLICIES)
-    boxes = "[...document.querySelectorAll('#cpu_mem_gb-ops svg text')].filter(e => %s.includes(e.textContent))"
+    boxes = "[...document.querySelectorAll('#cpu_mem_gb-tokens svg text')].filter(e => %s.includes(e.textContent))"
     tops = browser.value(f"{boxes % [*POLICIES, 'bound']}.map(e => e.getBoundingClientRect().top)")
     assert len(tops) == 2 * (1 + len(POLICIES))
     first = sorted(tops[: 1 + len(POLICIES)])

@@ -18,7 +18,7 @@ from tracegen.errors import InputError
 
 def curve(*points: tuple[float, float], bound: float = 1.0) -> Curve:
     cells = tuple(Point(gib, rate, number) for number, (gib, rate) in enumerate(points))
-    return Curve("cpu", "ops", "lru", "", cells, bound)
+    return Curve("cpu", "tokens", "lru", "", cells, bound)
 
 
 def sweep(tmp_path: Path, *cells: dict[str, object]) -> SweepTable:
@@ -79,14 +79,14 @@ def test_curves_are_the_cells_by_capacity(tmp_path: Path) -> None:
         *(cell(number, cpu, hits) for number, (cpu, hits) in enumerate([(4, 500), (1, 100), (2, 300)])),
         *(cell(3 + number, cpu, hits, policy="s3fifo") for number, (cpu, hits) in enumerate([(1, 200), (2, 250)])),
         cell(5, 0, 0),
-        cell(6, 4, 600, hit_rate_ops=None, policy="s3fifo"),
+        cell(6, 4, 600, hit_rate_tokens=None, policy="s3fifo"),
     )
     assert made.axes == ["cpu_mem_gb"]
-    lru, s3fifo = made.curves("cpu_mem_gb", "ops")
+    lru, s3fifo = made.curves("cpu_mem_gb", "tokens")
     assert (lru.label, s3fifo.label) == ("lru", "s3fifo")
     assert [(point.gib, point.rate, point.cell) for point in lru.points] == [(1, 0.1, 1), (2, 0.3, 2), (4, 0.5, 0)]
     assert [point.rate for point in s3fifo.points] == [0.2, 0.25]
-    assert [point.rate for point in made.curves("cpu_mem_gb", "tokens")[0].points] == [0.05, 0.15, 0.25]
+    assert [point.rate for point in made.curves("cpu_mem_gb", "ops")[0].points] == [0.05, 0.15, 0.25]
     rows = tabulate_curves([lru, s3fifo])
     bound = rows.filter(series=BOUND)
     assert bound["x"].to_list() == [0, 1, 2, 4]
@@ -114,19 +114,19 @@ def test_each_size_of_the_other_tier_has_a_panel(tmp_path: Path) -> None:
     sizes = [(cpu, nvme) for cpu in (1.0, 2.0) for nvme in (0.0, 10.0, None)]
     cells = [cell(at, cpu, 100 * at, storage_capacity_gb=nvme) for at, (cpu, nvme) in enumerate(sizes)]
     made = sweep(tmp_path, *cells)
-    by_cpu = made.curves("cpu_mem_gb", "ops")
+    by_cpu = made.curves("cpu_mem_gb", "tokens")
     assert [one.beside for one in by_cpu] == ["no drive", "10 GiB of drive", "unlimited drive"]
-    by_nvme = made.curves("storage_capacity_gb", "ops")
+    by_nvme = made.curves("storage_capacity_gb", "tokens")
     assert [[point.gib for point in one.points] for one in by_nvme] == [[10], [10]]
     without = [one.without for one in by_nvme]
     assert [point and (point.gib, point.rate) for point in without] == [(0, 0.0), (0, 0.3)]
-    plot = draw_curves(made, "storage_capacity_gb", "ops")
+    plot = draw_curves(made, "storage_capacity_gb", "tokens")
     assert plot is not None
     assert plot.rows.filter(panel="2 GiB of DRAM", series="waterfall")["x"].to_list() == [0, 10, 10]
     lonely = sweep(
         tmp_path, *(cell(at, 1.0, 100 * at, storage_capacity_gb=size) for at, size in enumerate((1.0, None)))
     )
-    assert draw_curves(lonely, "storage_capacity_gb", "ops") is None  # a single capacity is no curve
+    assert draw_curves(lonely, "storage_capacity_gb", "tokens") is None  # a single capacity is no curve
 
 
 def test_the_front_has_the_cells_that_no_other_beats(tmp_path: Path) -> None:
@@ -147,8 +147,8 @@ def test_the_front_has_the_cells_that_no_other_beats(tmp_path: Path) -> None:
 def test_the_table_shows_what_differs_and_no_tier_that_is_absent(tmp_path: Path) -> None:
     made = sweep(tmp_path, cell(0, 8, 700), cell(1, 4, 650))
     table = tabulate_cells(made)
-    assert table.columns[:4] == ["plan", "arrangement", "DRAM, GiB", "hits, reads"]
-    assert table["hits, reads"].to_list() == ["70.0%", "65.0%"]
+    assert table.columns[:4] == ["plan", "arrangement", "DRAM, GiB", "hit rate"]
+    assert table["hit rate"].to_list() == ["70.0%", "65.0%"]
     assert "evicted from DRAM" in table.columns
     assert not [name for name in table.columns if "drive" in name]
 

@@ -41,7 +41,7 @@ def test_the_page_is_self_contained_and_has_every_figure(sweep: Path, tmp_path: 
     assert "<script" not in text
     assert not re.search(r"@import|url\((?!#)|https?://(?!www\.w3\.org)", text)
     figures = {figure.get("id"): figure for figure in root.findall(".//figure")}
-    assert list(figures) == ["cpu_mem_gb-ops", "front", "cpu_mem_gb-tokens", "cpu_mem_gb-requests"]
+    assert list(figures) == ["cpu_mem_gb-tokens", "front", "cpu_mem_gb-ops", "cpu_mem_gb-requests"]
     for figure in figures.values():
         assert len(figure.findall(".//svg[@role='img'][@aria-label]")) == 1
         assert figure.findall("details//table/tbody/tr")
@@ -56,7 +56,7 @@ def test_other_formats_have_the_cells(sweep: Path, tmp_path: Path) -> None:
     content = json.loads(report(sweep, "--format", "json").stdout)
     assert [one["cell"] for one in content["cells"]] == list(range(2 * len(HITS)))
     assert [one["cell"] for one in content["front"]] == [0, 1, 2, 3]
-    assert content["answer"].startswith("With waterfall, 2 GiB of DRAM hits 50.0% of reads, 8 GiB 60.0%;")
+    assert content["answer"].startswith("With waterfall, 2 GiB of DRAM hits 50.0% of prompt tokens, 8 GiB 60.0%;")
     assert content["cards"][0]["value"] == "60.0%"
     assert content["simulation"]["trace"] == "made.parquet"
     out = tmp_path / "cells.csv"
@@ -64,7 +64,7 @@ def test_other_formats_have_the_cells(sweep: Path, tmp_path: Path) -> None:
     assert pl.read_csv(out)["hits"].to_list() == pl.read_parquet(sweep)["hits"].to_list()
     lines = report(sweep, "--format", "md").stdout.splitlines()
     assert sum(line.startswith("| ") for line in lines) == 1 + 2 * len(HITS)
-    assert any("With waterfall, 2 GiB of DRAM hits 50.0% of reads" in line for line in lines)
+    assert any("With waterfall, 2 GiB of DRAM hits 50.0% of prompt tokens" in line for line in lines)
     assert "<script" not in "".join(lines).replace("\\<", "")
 
 
@@ -74,14 +74,13 @@ def test_other_formats_have_the_cells(sweep: Path, tmp_path: Path) -> None:
         (["SWEEP", "SWEEP", "--format", "md"], "a sweep is reported alone; name only this file"),
         (["SWEEP", "--format", "md", "--baseline", "x"], "--baseline: says nothing about a sweep"),
         (["SWEEP", "--format", "md", "--qos-ms", "batch=3"], "--qos-ms: says nothing about a sweep"),
-        (["SWEEP", "-o", "x.parquet"], "reports runs, not a sweep; pass html, md, csv, json"),
         (["SWEEP", "--format", "csv", "--force", "-o", "SWEEP"], "which must not change"),
         (["OTHER", "--format", "md"], "is not a table that `replayer simulate` wrote"),
     ],
 )
 def test_wrong_usage_ends_in_one_sentence(sweep: Path, tmp_path: Path, words: list[str], expected: str) -> None:
     (tmp_path / "other").write_text("text")
-    paths = {"SWEEP": sweep, "OTHER": tmp_path / "other", "x.parquet": tmp_path / "x.parquet"}
+    paths = {"SWEEP": sweep, "OTHER": tmp_path / "other"}
     done = report(*(paths.get(word, word) for word in words))
     assert done.exit_code == 2
     assert expected in done.output

@@ -15,7 +15,7 @@ MODEL: Final = "tiny-1b"
 WORKERS: Final = (4, 16)
 METRICS: Final = ("wall_clock_tok_s", "nvme_read_gib_s", "nvme_read_p95_ms", "ttfb_p95_ms")
 CLOSED: Final = ("--pace", "closed", "--speedup", "100")  # users who hardly think: the drive is the limit
-THROTTLE: Final = ("--throttle", "nvme=300,100")  # MiB/s and µs
+THROTTLE: Final = ("--throttle", "nvme=300,100us")  # MiB/s
 _ONLY_CHATBOTS: Final = {"personas.coding.weight": 0, "personas.document.weight": 0}
 
 Values = dict[str, float | None]
@@ -136,12 +136,10 @@ def measure(cell: Cell, medium: Medium, out: Path) -> Values:
     return read_metrics(out)
 
 
-def predict(cell: Cell, profile: Path, out: Path, *, bounds: bool) -> dict[str, Values]:
-    """Predict a cell; return the metrics of the prediction, and of its slower and faster bound."""
-    flags = ("--profile", str(profile), "--bounds" if bounds else "--no-bounds")
-    _replayer("predict", *cell.flags(), *flags, "--force", "-o", str(out))
-    names = ("slower", "faster") if bounds else ()
-    return {"predicted": read_metrics(out)} | {name: read_metrics(out / "bounds" / name) for name in names}
+def predict(cell: Cell, profile: Path, out: Path) -> Values:
+    """Predict a cell, and return its metrics."""
+    _replayer("predict", *cell.flags(), "--profile", str(profile), "--force", "-o", str(out))
+    return read_metrics(out)
 
 
 def read_metrics(run: Path, names: tuple[str, ...] = METRICS) -> Values:

@@ -129,13 +129,12 @@ class MediumTable:
         save_profile(profile, full)
         for cell, row in zip(self._cells, self.rows, strict=True):
             self._say(f"predict {cell.name}")
-            found = predict(cell, full, self._run, bounds=True)
-            row.predicted, row.bounds = found["predicted"], [found["slower"], found["faster"]]
+            row.predicted = predict(cell, full, self._run)
             row.rules[BY_PEAK] = predict_by_peak(profile, read_metrics(self._run, name_work(profile)))
             for name, simplify in RULES.items():
                 simple = self._out / "simple.toml"
                 save_profile(simplify(profile), simple)
-                row.rules[name] = predict(cell, simple, self._run, bounds=False)["predicted"]
+                row.rules[name] = predict(cell, simple, self._run)
 
     def _say(self, what: str) -> None:
         print(f"{time.strftime('%H:%M:%S')} {self._medium.name}: {what}", flush=True)

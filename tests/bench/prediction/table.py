@@ -1,4 +1,4 @@
-"""The error table: errors, medians, coverage, signs and noise, as Markdown and JSON."""
+"""The error table: errors, medians, signs and noise, as Markdown and JSON."""
 
 import statistics
 from collections.abc import Iterable, Sequence
@@ -31,7 +31,6 @@ class Row:
         measured: metrics of each trial.
         nearby: for each trial, metrics of the repeated cell, replayed shortly before.
         predicted: metrics of the prediction.
-        bounds: metrics of its slower and its faster bound.
         rules: metrics by each simpler rule; a rule lacks what it does not predict.
     """
 
@@ -42,7 +41,6 @@ class Row:
     measured: list[Values] = field(default_factory=list)
     nearby: list[Values] = field(default_factory=list)
     predicted: Values = field(default_factory=dict)
-    bounds: list[Values] = field(default_factory=list)
     rules: dict[str, Values] = field(default_factory=dict)
 
     def measure(self, metric: str) -> float | None:
@@ -68,17 +66,6 @@ class Row:
         ]
         mine, theirs = self.predict(metric), repeated.predict(metric)
         return mine / theirs / statistics.median(ratios) - 1 if ratios and mine and theirs else None
-
-    def interval(self, metric: str) -> tuple[float, float] | None:
-        """Return the range of the prediction and its bounds."""
-        values = [one.get(metric) for one in (self.predicted, *self.bounds)]
-        known = [value for value in values if value is not None]
-        return (min(known), max(known)) if known else None
-
-    def is_covered(self, metric: str) -> bool | None:
-        """Tell whether the interval has the measured median; None if there is nothing to tell."""
-        measured, interval = self.measure(metric), self.interval(metric)
-        return interval[0] <= measured <= interval[1] if measured is not None and interval else None
 
 
 @dataclass
@@ -135,12 +122,6 @@ def median_error_of_ratios(rows: Sequence[Row], metric: str) -> float | None:
     return statistics.median(known) if known else None
 
 
-def count_covered(rows: Iterable[Row], metrics: Iterable[str]) -> tuple[int, int]:
-    """Count the intervals that have the measured value, and all intervals."""
-    found = [one for row in rows for metric in metrics if (one := row.is_covered(metric)) is not None]
-    return sum(found), len(found)
-
-
 def write_markdown(rows: Sequence[Row], repeats: Sequence[Repeats], minutes: float) -> str:
     """Write the tables as Markdown."""
     media = list(dict.fromkeys(row.medium for row in rows))
@@ -172,8 +153,7 @@ def _write_cell(row: Row, metric: str) -> str:
     measured, predicted, error = row.measure(metric), row.predict(metric), row.error(metric)
     if error is None:
         return "-"
-    mark = "" if row.is_covered(metric) else " (outside)"
-    return f"{_round(measured)}, {_round(predicted)}, {error:+.1%}{mark}"
+    return f"{_round(measured)}, {_round(predicted)}, {error:+.1%}"
 
 
 def _round(value: float | None) -> str:
@@ -186,10 +166,7 @@ def _round(value: float | None) -> str:
 def _write_medians(rows: Sequence[Row], media: Sequence[str]) -> list[str]:
     rules = [PROFILE, *dict.fromkeys(rule for row in rows for rule in row.rules)]
     heads = [_LABELS[metric] for metric in METRICS]
-    lines = [
-        f"| medium | rule | {' | '.join(heads)} | signs right | in the interval |",
-        "|---" * (4 + len(heads)) + "|",
-    ]
+    lines = [f"| medium | rule | {' | '.join(heads)} | signs right |", "|---" * (3 + len(heads)) + "|"]
     for medium in (*media, *(["all"] if len(media) > 1 else [])):
         chosen = [row for row in rows if medium in (row.medium, "all")]
         for rule in rules:
@@ -197,12 +174,10 @@ def _write_medians(rows: Sequence[Row], media: Sequence[str]) -> list[str]:
             shown = ["-" if error is None else f"{error:.1%}" for error in errors]
             right, pairs = count_signs(chosen, rule)
             signs = f"{right} of {pairs}" if pairs else "-"
-            inside, intervals = count_covered(chosen, METRICS)
-            coverage = f"{inside} of {intervals}" if rule == PROFILE else "-"
-            lines.append(f"| {medium} | {rule} | {' | '.join(shown)} | {signs} | {coverage} |")
+            lines.append(f"| {medium} | {rule} | {' | '.join(shown)} | {signs} |")
         ratios = [median_error_of_ratios(chosen, metric) for metric in METRICS]
         shown = ["-" if error is None else f"{error:.1%}" for error in ratios]
-        lines.append(f"| {medium} | {PROFILE}, ratios to the repeated cell | {' | '.join(shown)} | - | - |")
+        lines.append(f"| {medium} | {PROFILE}, ratios to the repeated cell | {' | '.join(shown)} | - |")
     return [*lines, ""]
 
 

@@ -29,7 +29,7 @@ def plan_fingerprints(name: str, traces: dict[str, Trace]) -> dict[str, str]:
     return {
         trace: replayer.plan(
             traces[trace], model="tiny-1b", gpu_mem_gb=gpu, cpu_mem_gb=cpu, storage_capacity_gb=nvme,
-            order="trace", arrangement=name,
+            order="trace", arrangement=name, decode="reread",
         ).summary.plan_fingerprint
         for trace, (gpu, cpu, nvme) in SIZES.items()
     }  # fmt: skip

@@ -50,7 +50,9 @@ def fast(batch: Columns, table: Table) -> tuple[Columns, Table]:
 
 
 def as_rows(moves: list[Move], op_ids: list[int]) -> list[Row]:
-    return [(op_ids[one.op.row], one.seq, MOVES[one.kind], one.key, one.source, one.target, one.size) for one in moves]
+    return [
+        (op_ids[one.op.planned], one.seq, MOVES[one.kind], one.key, one.source, one.target, one.size) for one in moves
+    ]
 
 
 @settings(max_examples=100, deadline=None)

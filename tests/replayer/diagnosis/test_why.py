@@ -27,7 +27,7 @@ def test_why_names_a_reason_with_its_counts_and_a_flag(path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "60 reads: 0 hits (0 in gpu, 0 in cpu)" in done.stdout
     assert "  no larger than the faster tier: cpu has 8.2 MiB of room and gpu 8.2 MiB;" in done.stdout
-    assert "--cpu-mem-gb above" in done.stdout
+    assert "--cpu-mem-gb 0.0368: 75.0% of prompt tokens hit in" in done.stdout
     assert all(len(line) <= 100 for line in done.stdout.splitlines()[1:])
 
 
@@ -44,8 +44,8 @@ def test_plan_ends_with_what_why_finds(path: Path) -> None:
 
 
 def test_the_remedy_helps(path: Path) -> None:
-    """With the room that the finding asks for, and a little more, cpu holds what gpu lacks."""
-    roomy = [*EQUAL, "--cpu-mem-gb", "0.05"]
+    """With the room that the finding names, cpu holds what gpu lacks, and as much hits as it says."""
+    roomy = [*EQUAL, "--cpu-mem-gb", "0.0368"]
     healthy = here("replayer", "why", path, *roomy)
     assert "60 hits (0 in gpu, 60 in cpu)" in healthy.stdout
     assert "no check finds a reason why a tier brings little" in healthy.stdout

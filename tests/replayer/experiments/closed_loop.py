@@ -29,3 +29,33 @@ def write_closed_loop(path: Path, users: int, turns: int) -> Trace:
         ),
         counts={"users": users},
     )  # fmt: skip
+
+
+PIPE = """
+profile_version = 2
+name = "pipe"
+kind = "data sheet"
+source = "made up: one pipe that all reads and writes share, and nothing else"
+
+[cpu]
+cores = 1000.0
+make_ns_per_byte = 0.0
+check_ns_per_byte = 0.0
+move_us = 0.0
+
+[nvme]
+
+[nvme.read]
+in_flight = [1.0, 100000.0]
+open_us = [0.0, 0.0]
+latency_us = [0.0, 0.0]
+bandwidth_gb_s = [RATE, RATE]
+
+[nvme.write]
+in_flight = [1.0, 100000.0]
+open_us = [0.0, 0.0]
+latency_us = [0.0, 0.0]
+bandwidth_gb_s = [RATE, RATE]
+remove_us = [0.0, 0.0]
+""".replace("RATE", f"{MIB_S * 2**20 / 1e9}")
+"""The profile of such a drive."""

@@ -106,6 +106,43 @@ def test_the_search_ends_on_a_system_that_moves_nothing() -> None:
     assert "nothing was moved" in result.text
 
 
+def search_short_trace(enough: int, *, most: int = 64) -> tuple[Search, Result]:
+    """Search the peak of a drive that 20 users saturate; traces of fewer than `enough` users end early, and high."""
+    measure_value = closed_loop(20, latency=False)
+
+    def measure(users: int, trial: int, stretch: int) -> MeasuredTrial:
+        measured = measure_value(users, trial, stretch)
+        return replace(measured, value=2.0, ended=True) if users < enough else measured
+
+    done = Search("m", measure, SearchLimits(users=most, trials=3, precision=0.0, must_last=True))
+    return done, done.find_peak()
+
+
+def test_a_step_whose_trace_ended_decides_nothing_about_the_peak() -> None:
+    done, result = search_short_trace(8)
+    assert (result.users, result.peak, result.sure) == (19, 1.0, True)
+    early = [step for step in done.steps if step.users < 8]
+    assert [(step.users, step.decision) for step in early] == [(1, "up"), (2, "up"), (4, "up")]
+    assert early[0].describe() == "2 until the trace ended, before the time limit"
+    _, unknown = search_short_trace(19)
+    assert (unknown.users, unknown.sure) == (19, False)
+    assert (
+        "Not sure: the trace ended, or too little was measured, with 1, 2, 4, 8, 16, 18 users"
+        in unknown.text.replace(" and", ",")
+    )
+    _, never = search_short_trace(99)
+    assert (never.users, never.sure) == (None, False)
+    assert never.text.endswith("with 1, 2, 4, 8, 16, 32 and 64 users: 2 until the trace ended, before the time limit.")
+
+
+@pytest.mark.parametrize(("busy", "is_sure"), [(0.8, True), (0.79, False)])
+def test_a_peak_at_which_no_tier_is_busy_is_not_sure(busy: float, is_sure: bool) -> None:
+    measure_value = closed_loop(8, latency=False)
+    result = search(lambda *trial: replace(measure_value(*trial), saturation=busy), users=20).find_peak()
+    assert (result.users, result.sure) == (8, is_sure)
+    assert ("Not sure: at the peak the busiest tier is busy 79% of the time" in result.text) != is_sure
+
+
 def search_by_p95(per_user: float, *, most: int = 64, target: float = 2000.0) -> tuple[Search, Result]:
     """Search by a P95 that must rest on 100 samples, on a system that carries 21 users.
 

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from replayer.bindings.compiled import RECORD
 from replayer.bindings.figures import LogFigures
 from replayer.live.figures import Figures, TierRate, format_line, parse_line
-from replayer.planning.moves import COPY, DEMOTE, DROP, HIT, MISS, NVME, PROMOTE, STORE
+from replayer.planning.moves import BYPASS, COPY, DEMOTE, DROP, HIT, MISS, NVME, PROMOTE, STORE
+from tracegen.schema import DECODE, ENUMS, PREFILL, READ, WRITE
 
-PREFILL, DECODE = range(2)
+RAG = ENUMS["source"].index("rag")
 REQUESTS = 4
 TRANSFERS = {HIT: "f", PROMOTE: "ft", STORE: "t", DEMOTE: "ft", COPY: "ft"}
 TIMES = st.integers(0, 40) | st.integers(0, 1 << 40)
@@ -19,7 +20,7 @@ TIMES = st.integers(0, 40) | st.integers(0, 1 << 40)
 
 @st.composite
 def rows(draw: st.DrawFn) -> dict[str, int]:
-    move = draw(st.sampled_from([HIT, PROMOTE, STORE, DEMOTE, COPY, MISS, DROP]))
+    move = draw(st.sampled_from([HIT, PROMOTE, STORE, DEMOTE, COPY, MISS, DROP, BYPASS]))
     touched = TRANSFERS.get(move, "")
     due = draw(TIMES)
     return {
@@ -29,6 +30,9 @@ def rows(draw: st.DrawFn) -> dict[str, int]:
         "status": draw(st.sampled_from([0, 0, 0, 1])),
         "warmup": draw(st.booleans()),
         "phase": draw(st.sampled_from([PREFILL, DECODE])),
+        "op": draw(st.sampled_from([READ, WRITE])),
+        "source": draw(st.sampled_from([0, RAG])),
+        "tokens": draw(st.integers(0, 9)),
         "request_id": draw(st.integers(0, REQUESTS - 1)),
         "size_bytes": draw(st.integers(1, 1 << 33)),
         "read_ns": draw(TIMES),
@@ -66,6 +70,12 @@ def check(found: float | None, wanted: int | None) -> None:
         assert abs(found - wanted) <= wanted / 32
 
 
+def is_of_prompt(row: dict[str, int]) -> bool:
+    """A read, or the first touch of an object; documents that RAG ingests are no prompt."""
+    is_first = row["op"] == WRITE and row["move"] in (STORE, BYPASS) and row["source"] != RAG
+    return is_first or row["move"] in (HIT, PROMOTE, MISS)
+
+
 @given(st.lists(rows(), max_size=40), st.lists(st.integers(0, 40), max_size=3), st.sampled_from([0.01, 0.5, 0.95, 1]))
 def test_they_are_those_of_the_rows(log: list[dict[str, int]], batches: list[int], share: float) -> None:
     figures = logged(log, batches)
@@ -74,9 +84,10 @@ def test_they_are_those_of_the_rows(log: list[dict[str, int]], batches: list[int
         sides = [sum(row["size_bytes"] for row in done if row[side] == tier) for side in ("from_tier", "to_tier")]
         assert list(found) == sides, "the warm-up's bytes are moved, too"
     counted = steady(log)
-    reads = [row for row in counted if row["move"] in (HIT, PROMOTE, MISS)]
-    assert figures.struct.reads == len(reads)
-    assert figures.struct.hits == sum(row["move"] != MISS and not row["status"] for row in reads)
+    prompt = [row for row in counted if row["phase"] == PREFILL and is_of_prompt(row)]
+    assert figures.struct.prompt_tokens == sum(row["tokens"] for row in prompt)
+    hits = [row for row in prompt if row["move"] in (HIT, PROMOTE) and not row["status"]]
+    assert figures.struct.hit_tokens == sum(row["tokens"] for row in hits)
     times = [row["read_ns"] for row in counted if row in done and row["from_tier"] == NVME]
     check(figures.nvme_read_ns(share), quantile(times, share))
     firsts = []
@@ -91,9 +102,10 @@ def test_requests_under_pace_asap_have_no_time() -> None:
     records = np.zeros(1, RECORD)
     records["move"] = MISS
     records["end_ns"] = 7
+    records["tokens"] = 3
     figures = LogFigures(0)
     figures.add(records)
-    assert (figures.first_byte_ns(0.95), figures.struct.reads) == (None, 1)
+    assert (figures.first_byte_ns(0.95), figures.struct.prompt_tokens) == (None, 3)
 
 
 def test_a_p95_by_hand() -> None:

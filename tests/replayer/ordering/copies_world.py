@@ -16,14 +16,16 @@ class CopiesWorld(World):
         self.copies = set[tuple[int, int]]()
         self.busy = set[tuple[int, int]]()  # copies that begin or end
         self.readers = dict[tuple[int, int], int]()
-        self.hits = set[tuple[int, int]]()  # (row, key) of hits that are not done
+        self.hits = set[tuple[int, int]]()  # (row that the plan has, key) of hits that are not done
 
     def begin(self, move: Move, now: int) -> None:
-        row, source, target = move.op.row, (move.key, move.source), (move.key, move.target)
+        planned, source, target = move.op.planned, (move.key, move.source), (move.key, move.target)
+        row = move.op.row
         if move.pulled_ns < 0 and row not in self.done:  # what an op leaves to the background takes none of its places
             self._check_pace(move, now)
             self.begun.add(row)
-        self.left.setdefault(row, move.op.foreground)
+            self.maker[planned] = row
+        self.left.setdefault(planned, move.op.foreground)
         if move.source >= 0:
             assert source in self.copies - self.busy, "not there, or not whole"
             assert move.kind in (HIT, COPY) or not self.readers.get(source), "it ends while it is read"
@@ -32,21 +34,21 @@ class CopiesWorld(World):
         elif move.source >= 0:
             self.busy.add(source)
         if move.kind == HIT:
-            self.hits.add((row, move.key))
+            self.hits.add((planned, move.key))
         if move.target >= 0:
             assert target not in self.copies | self.busy, "there already"
-            assert move.kind != STORE or (row, move.key) not in self.hits, "stored before it was read"
+            assert move.kind != STORE or (planned, move.key) not in self.hits, "stored before it was read"
             self.busy.add(target)
             self.used[move.target] += move.size
             limit = self.capacity[move.target]
             assert limit is None or self.used[move.target] <= limit, "past the capacity"
 
     def end(self, move: Move) -> None:
-        row, source, target = move.op.row, (move.key, move.source), (move.key, move.target)
+        planned, source, target = move.op.planned, (move.key, move.source), (move.key, move.target)
         if not move.background:
-            self.left[row] -= 1
-            if not self.left[row]:
-                self.done.add(row)
+            self.left[planned] -= 1
+            if not self.left[planned]:
+                self.done.add(self.maker[planned])
         if move.kind in (HIT, COPY):
             self.readers[source] -= 1
         elif move.source >= 0:
@@ -54,7 +56,7 @@ class CopiesWorld(World):
             self.copies.remove(source)
             self.used[move.source] -= move.size
         if move.kind == HIT:
-            self.hits.discard((row, move.key))
+            self.hits.discard((planned, move.key))
         if move.target >= 0:
             self.busy.remove(target)
             self.copies.add(target)

@@ -76,7 +76,7 @@ def columns(picks: list[Any], sizes: list[int]) -> Columns:
             "op_id": len(made), "time_ns": now, "request_id": requests[user], "session_id": user, "user_id": user,
             "turn": turns[user], "step": steps[user], "qos": classes[requests[user]],
             "phase": ENUMS["phase"].index(phase), "op": ENUMS["op"].index(name), "source": 0, "key": keys[drawn],
-            "tokens": sizes[drawn], "new_tokens": wait, "think_ns": pause,
+            "tokens": sizes[drawn], "new_tokens": wait * (drawn % 2), "think_ns": pause,
         })  # fmt: skip
     return {name: np.array([op[name] for op in made]).astype(kind) for name, kind in DTYPES.items()}
 

@@ -1,19 +1,24 @@
 """The decode filter against the oracle."""
 
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import replayer
 from replayer.models.geometry import TokenBytes
 from replayer.planning import workload
 from replayer.planning.plan import Plan, PlanOptions  # fmt: skip
 from replayer.planning.trace_selection import Selection
 from tests.replayer import waterfall_oracle
 from tests.support import traces
-from tracegen.schema import ENUMS, Columns
+from tests.support.imports import imported
+from tracegen.generate import generate
+from tracegen.recipe.loading import find_recipe, load_recipe
+from tracegen.schema import DECODE, ENUMS, READ, Columns, Trace
 
 
 @given(
@@ -50,3 +55,53 @@ def test_decode_filter_keeps_every_generated_token(mode: Any) -> None:
     batch = traces.columns(steps, [0, 1, 0, 1, 0, 0, 1], new_tokens=[0, 0, 1, 2, 4, 8, 16])
     expected = {"once": {0: 0, 1: 0, 2: 13, 3: 18}, "none": {0: 13, 1: 18}}
     assert dict(taken(batch, Selection(mode), 2)) == expected[mode]
+
+
+LINES = "Timestamp,Operation,Object_Size_Bytes,Tier,Key,Phase\n1,Write,64,Tier-2,a,Prefill\n2,Read,64,Tier-2,a,Decode\n"
+
+
+def planned(trace: Trace, **settings: Any) -> tuple[int, int]:
+    """How many decode reads the trace has, and how many of its ops a plan leaves out."""
+    count = sum(int(((batch["phase"] == DECODE) & (batch["op"] == READ)).sum()) for batch in trace.batches())
+    found = replayer.plan(trace, model="tiny-1b", order="trace", **settings)
+    return count, trace.ops - found.summary.ops
+
+
+@pytest.mark.parametrize(
+    ("recipe", "changes", "is_replayed"),
+    [
+        ("chat", {}, False),
+        ("chat", {"decode_reads": True}, True),
+        ("chat", {"decode_reads": True, "replay.decode": "once"}, None),
+        ("mlperf_option_1", {}, True),
+        ("mlperf_proposal_8b", {}, True),
+        ("smoke", {}, True),
+    ],
+)
+def test_decode_reads_are_replayed_where_the_trace_says_so(
+    recipe: str, changes: dict[str, Any], is_replayed: bool | None, tmp_path: Path
+) -> None:
+    made = tmp_path / "t.parquet"
+    generate(load_recipe(find_recipe(recipe), changes | {"users": 2, "requests": 6}), made)
+    count, left_out = planned(Trace(made))
+    assert count
+    assert left_out == {True: 0, False: count, None: count - 6}[is_replayed]
+    assert planned(Trace(made), decode="none")[1] == count
+    assert planned(Trace(made), decode="reread")[1] == 0
+
+
+def test_imports_say_whether_their_decode_reads_are_replayed(tmp_path: Path) -> None:
+    """kv-cache.py's I/O logs have them; of lengths they are made up, and replayed only if asked for."""
+    (tmp_path / "log.csv").write_text(LINES)
+    assert planned(imported("mlcommons", tmp_path / "log.csv", tmp_path / "a.parquet", bytes_per_token=1)) == (1, 0)
+    (tmp_path / "log.jsonl").write_text('{"timestamp": 0, "input_length": 9, "output_length": 9}\n')
+    for asked, expected in ((None, (2, 2)), (True, (2, 0))):
+        log = imported("mooncake", tmp_path / "log.jsonl", tmp_path / "b.parquet", decode_reads=asked)
+        assert planned(log) == expected
+
+
+def test_a_trace_of_an_older_release_has_no_decode_reads_replayed(tmp_path: Path) -> None:
+    batch = traces.columns([("w", 0, 4), ("d", 0, 4), ("d", 0, 4)], [0, 0, 0])
+    older = traces.write(tmp_path / "t.parquet", batch, recipe={"replay": {"model": "tiny-1b"}})
+    assert planned(older) == (2, 2)
+    assert planned(traces.write(tmp_path / "t.parquet", batch, recipe={"replay": {"decode": "once"}})) == (2, 1)

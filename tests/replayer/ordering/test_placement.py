@@ -59,7 +59,7 @@ def test_no_deadlock_and_no_tier_past_its_room(  # noqa: PLR0917
     assert [move.number for move in ended] == list(range(len(moves))), "each once"
     found = [(move.size, move.key, move.kind, move.source, move.target, move.background) for move in ended]
     assert found == moves
-    assert [move.op.row for move in ended if move.seq == 0] == order
+    assert [move.op.planned for move in ended if move.seq == 0] == order
     for tier in range(3):  # more than the plan has at a time: what leaves may leave later than others come
         assert world.most_objects[tier] <= most_objects(plan, plan.simulate(), PlanWindow(window))[tier]
 

@@ -3,8 +3,10 @@
 import random
 from typing import Any
 
+import pytest
+
 from replayer.models.geometry import TokenBytes
-from replayer.planning.moves import DELETE, DROP, HIT, STORE
+from replayer.planning.moves import DELETE, DROP, HIT, MISS, STORE
 from replayer.planning.pace import Demand, Pace
 from replayer.planning.plan import Usable  # fmt: skip
 from replayer.planning.trace_selection import Selection
@@ -127,6 +129,39 @@ def test_an_eviction_that_is_needed_does_not_wait_for_its_op() -> None:
     assert (late.op.row, late.ready_ns, WAITS[late.waited_for]) == (2, 30, "room")
     scheduler.release(10**9)
     assert rows_taken(scheduler) == [1]
+
+
+@pytest.mark.parametrize(
+    ("changes", "trade"),
+    [
+        ({}, True),
+        ({"user_id": [0, 0]}, False),
+        ({"new_tokens": [0, 1]}, False),
+        ({"phase": [1, 0]}, False),
+        ({"op": [0, 2]}, False),
+    ],
+)
+def test_who_comes_first_writes(changes: dict[str, list[int]], trade: bool) -> None:
+    """The plan has op 0 compute and store, and op 1 read; op 0 is due in a second, op 1 now."""
+    columns = {"new_tokens": [0, 0], "time_ns": [10**9, 0]} | changes
+    scheduler = made(2, pace=Pace("open", prefill_tok_s=1e8), **columns)
+    scheduler.admit(0, 0, 1, [(1, 0, MISS, -1, -1), store(0)], 0)
+    scheduler.admit(1, 1, 1, [(1, 0, HIT, 1, -1)], 0)
+    found = []
+    for now in (10, 10**9):
+        scheduler.release(now)
+        while (move := scheduler.take()) is not None:
+            found.append((move.kind, move.op.row, move.op.planned, move.op.position, move.op.wait_ns))
+            scheduler.complete(move, now)
+    if trade:
+        assert found == [(MISS, 1, 0, 0, 10), (STORE, 1, 0, 0, 10), (HIT, 0, 1, 1, 0)]
+    else:
+        assert [move[:2] for move in found] == [(MISS, 0), (STORE, 0), (HIT, 1)]
+    for position in range(2):
+        op = scheduler.lowest()
+        assert op is not None
+        assert (op.position, op.left, op.foreground) == (position, 0, 0)
+        scheduler.retire()
 
 
 def test_the_ledger_does_not_grow_with_what_leaves() -> None:

@@ -30,16 +30,18 @@ class World:
         self.demand, self.stores = demand, 0
         self.request, self.step = batch["request_id"].tolist(), batch["step"].tolist()
         self.user, self.rows = batch["user_id"].tolist(), range(len(batch["op_id"]))
-        self.left, self.begun, self.done = dict[int, int](), set[int](), set[int]()
+        self.left, self.maker = dict[int, int](), dict[int, int]()  # by the row that the plan has
+        self.begun, self.done = set[int](), set[int]()
 
     def begin(self, move: Move, now: int) -> None:
         if move.pulled_ns < 0:
             self._check_pace(move, now)
             self.begun.add(move.op.row)
+            self.maker[move.op.planned] = move.op.row
         else:
             assert move.kind in (DEMOTE, DROP), "an eviction alone does not wait for its op"
             assert 0 <= move.pulled_ns <= move.ready_ns <= now
-        self.left.setdefault(move.op.row, move.op.moves)
+        self.left.setdefault(move.op.planned, move.op.moves)
         if move.kind in (MISS, BYPASS):
             return
         if move.kind != HIT:
@@ -71,9 +73,10 @@ class World:
             assert self.done.issuperset(before), "the user's last request is not over"
 
     def end(self, move: Move) -> None:
-        self.left[move.op.row] -= 1
-        if not self.left[move.op.row]:
-            self.done.add(move.op.row)
+        planned = move.op.planned
+        self.left[planned] -= 1
+        if not self.left[planned]:
+            self.done.add(self.maker[planned])
         if move.kind in (MISS, BYPASS):
             return
         self.reading[move.key] -= 1

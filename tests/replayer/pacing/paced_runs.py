@@ -211,9 +211,22 @@ def spans_of(log: pl.DataFrame) -> dict[int, tuple[int, int]]:
     return {op_id: (start, end) for op_id, start, end in grouped.iter_rows()}
 
 
+def made_for(batch: Columns, log: pl.DataFrame) -> dict[int, int]:
+    """The op that made the moves of another one, by that one's op_id, where two traded places."""
+    names = ("op_id", "request_id", "step", "key")
+    ops = list(zip(*(batch[name].tolist() for name in names), strict=True))
+    logged = {op_id: rest for op_id, *rest in log.filter(~pl.col("move").is_in(EVICTIONS)).select(names).rows()}
+    moved = {op_id for op_id, request, *_ in ops if op_id in logged and logged[op_id][0] != request}
+    makers = {tuple(rest): op_id for op_id, *rest in ops if op_id in moved}
+    return {op_id: makers[tuple(logged[op_id])] for op_id in moved}
+
+
 def check_paced(batch: Columns, log: pl.DataFrame, pace: Pace, rows: Sequence[waterfall_oracle.Row]) -> None:
     """Every due time is the oracle's, given when the ops ended; nothing started before."""
-    ops, spans = paced(batch, rows), spans_of(log)
+    makers = made_for(batch, log)
+    log = log.with_columns(pl.col("op_id").replace(makers))
+    ops = paced(batch, [(makers.get(op_id, op_id), *rest) for op_id, *rest in rows])
+    spans = spans_of(log)
     due_ns = dict(log.filter(~pl.col("move").is_in(EVICTIONS)).select("op_id", "due_ns").iter_rows())
     # asap: when an op enters the window is not logged, but that it is the due time of a request's first one is the rule
     expected = due_times(ops, pace, lambda op_id, _: spans[op_id][1], due_ns)

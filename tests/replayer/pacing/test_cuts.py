@@ -48,6 +48,7 @@ def test_a_duration_cuts_off_an_exact_prefix(long_trace: Trace, tmp_path: Path, 
         assert duration_s <= cut_s
         assert info["window"] == {
             "duration_s": duration_s,
+            "duration_by": "user",
             "cut_s": cut_s,
             "issued_s": issued / 1e9,
             "drain_s": max(0, ended / 1e9 - duration_s),
@@ -75,6 +76,7 @@ def test_what_was_issued_is_drained(tmp_path: Path) -> None:
     assert 0.3 <= info["window"].pop("cut_s") < 0.4
     assert info["window"] == {
         "duration_s": 0.3,
+        "duration_by": "user",
         "issued_s": start[1] / 1e9,
         "drain_s": end[0] / 1e9 - 0.3,
         "drain_limit_s": None,

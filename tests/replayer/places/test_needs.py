@@ -55,8 +55,12 @@ def test_a_closed_loop_takes_its_users_pauses(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("span", "line"),
     [
-        (Span(300, 30), "time: at most 330 s (duration and drain)"),
-        (Span(300), "time: 300 s, then until every op that was issued has ended (the drain has no limit)"),
+        (Span(300, 30), "time: cut at 300 s by the duration asked for, then at most 30 s of drain"),
+        (Span(300, 30, duration_by="recipe"), "time: cut at 300 s by the trace's recipe, then at most 30 s of drain"),
+        (
+            Span(300),
+            "time: cut at 300 s by the duration asked for, then until every op that was issued has ended (the drain has no limit)",
+        ),
     ],
 )
 def test_a_cut_run_says_when_it_ends(trace: Trace, tmp_path: Path, span: Span, line: str) -> None:

@@ -33,11 +33,11 @@ def as_records(world: World, prediction: Prediction) -> list[dict[str, Any]]:
     """The oracle's log with all the columns of compiled code."""
     batch = world.batch
     tokens = dict(zip(batch["key"].tolist(), batch["tokens"].tolist(), strict=True))
-    at = {op_id: i for i, op_id in enumerate(batch["op_id"].tolist())}
+    at = np.flatnonzero(batch["user_id"] < world.users).tolist()
     found = []
     for row in prediction.rows:
         one = dict(vars(row))
-        i = at[row.op_id]
+        i = at[one.pop("made_for")]
         one |= {name: int(batch[name][i]) for name in OF_TRACE}
         one |= {
             "op": ENUMS["op"].index(row.op), "move": MOVES.index(row.move), "warmup": int(row.warmup), "error": -1, "status": 0,

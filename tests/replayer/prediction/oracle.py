@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.replayer.order_ledgers import Load, Op
-from tests.replayer.prediction.scheduling import Move, Planned, Scheduler, Task, Usable
+from tests.replayer.prediction.scheduling import Scheduler
 from tests.replayer.prediction.stations import READ, WRITE, Cpu, Drive, Tier, Visit, enter_cpu, go_on
+from tests.replayer.prediction.tasks import Move, Planned, Task, Usable
 
 TRANSFERS = ("hit", "store", "promote", "demote", "copy")
 TIERS = ("gpu", "cpu", "nvme")
@@ -45,6 +46,8 @@ class Row:
     """A row of the log."""
 
     op_id: int
+    made_for: int
+    """row of the op whose request the move belongs to"""
     position: int
     seq: int
     op: str
@@ -193,6 +196,7 @@ class Prediction:
         return not self.is_cut and len(self.window) < self.limits.window_ops and (most is None or written < most)
 
     def retire(self) -> None:
+        self.window.sort(key=lambda task: task.position)
         while self.window and all(move.done for move in self.window[0].moves):
             self.retired.append(self.window.pop(0))
             self.state.executed = self.retired[-1].position + 1
@@ -232,7 +236,7 @@ class Prediction:
         outside = min(max(0, task.admitted - due), wait)
         name, key, source, target, size = move.planned
         return Row(
-            move.op_id, task.position, move.seq, task.role, name, key, source, target, size, due, move.ready, outside,
+            move.op_id, task.row, task.position, move.seq, task.role, name, key, source, target, size, due, move.ready, outside,
             min(move.order, wait - outside), move.waited_for, worker, self.now, -1,
         )  # fmt: skip
 

@@ -1,112 +1,20 @@
 """What may run, and when ops are due: the part of the second predictor that docs/ordering.md specifies."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 from tests.replayer.order_ledgers import Load, Op
-
-Planned = tuple[str, int, int, int, int]
-"""(move, key, from_tier, to_tier, size)"""
-Usable = tuple[int | None, int | None, int | None]
-LEAVES = ("demote", "promote", "drop", "delete")
-IDLE = ("miss", "bypass")
-
-
-@dataclass(eq=False)
-class Group:
-    """The reads of a copy since it was changed last."""
-
-    left: int = 0
-    waiter: "Move | None" = None
-
-
-@dataclass(eq=False)
-class Move:
-    """A move of an op, and what became of it."""
-
-    number: int
-    seq: int
-    task: "Task"
-    planned: Planned
-    background: bool
-    ready: int
-    blockers: int = 1  # its op, until it is due
-    waited_for: str | None = None
-    order: int = 0
-    pulled: int | None = None
-    done: bool = False
-    dependents: list[tuple["Move", str]] = field(default_factory=list)
-    needs: list["Move"] = field(default_factory=list)
-    reads: Group | None = None
-
-    @property
-    def name(self) -> str:
-        return self.planned[0]
-
-    @property
-    def size(self) -> int:
-        return self.planned[4]
-
-    @property
-    def op_id(self) -> int:
-        return self.task.op.op_id
-
-    @property
-    def rank(self) -> tuple[int, int]:
-        return self.task.op.qos, self.number
-
-    @property
-    def due(self) -> int | None:
-        return self.task.due if self.pulled is None else self.pulled
-
-
-@dataclass(eq=False)
-class Task:
-    """An op, and what became of it."""
-
-    op: Op
-    row: int
-    request: "Request"
-    position: int = -1
-    role: str = ""
-    admitted: int = -1
-    moves: list[Move] = field(default_factory=list)
-    due: int | None = None
-    is_due: bool = False
-    wait: int = 0
-    end: int | None = None
-
-
-@dataclass(eq=False)
-class Request:
-    """A request and how far it is."""
-
-    tasks: list[Task]
-    """in the order of rows"""
-    steps: list[int]
-    """of each op"""
-    after: "Request | None" = None
-    start: int | None = None
-    step: int = -1
-    due: int = -1
-    """of the step under way"""
-    released: int = 0
-    places: list[int] = field(default_factory=list)
-    """when places of the step under way became free, those not taken"""
-    of_step: int = 0
-    end: int = 0
-    wait: int = 0
-    is_first: bool = True
-
-    @property
-    def row(self) -> int:
-        return self.tasks[0].row
-
-
-def is_background(names: Sequence[str]) -> list[bool]:
-    """Of an op's moves: those after the last one that is neither a demote, a drop nor a copy."""
-    last = max((i for i, name in enumerate(names) if name not in ("demote", "drop", "copy")), default=-1)
-    return [i > last for i in range(len(names))]
+from tests.replayer.prediction.tasks import (
+    IDLE,
+    LEAVES,
+    Group,
+    Move,
+    Planned,
+    Request,
+    Task,
+    Usable,
+    is_background,
+    trade_places,
+)
 
 
 class Scheduler:
@@ -142,7 +50,7 @@ class Scheduler:
                     requests[op.request].is_first = False
                 last[op.user] = requests[op.request]
             request = requests[op.request]
-            request.tasks.append(Task(op, row, request))
+            request.tasks.append(Task(op, row, request, op.op_id))
             request.steps.append(op.step)
         return list(requests.values())
 
@@ -218,10 +126,23 @@ class Scheduler:
         if self.live:
             self.waiting.append(task)
             return
+        self._trade(task)
         for move in task.moves:
             self._pull_evictions(move, task.due)
             if move.pulled is None:
                 self._unblock(move, task.due, None, None)
+
+    def _trade(self, task: Task) -> None:
+        """The op would only read what an op that is not due stores: the two trade places."""
+        foreground = [move for move in task.moves if not move.background]
+        if [move.name for move in foreground] != ["hit"]:
+            return
+        for store in foreground[0].needs:
+            other = store.task
+            is_ahead = not store.done and store.name == "store" and not other.is_due
+            if is_ahead and other.op.user != task.op.user and task.may_trade and other.may_trade:
+                trade_places(task, other)
+                return
 
     def _pull_evictions(self, move: Move, now: int) -> None:
         """An op that is due needs the move: the evictions that it waits for do not wait for their ops."""
@@ -322,6 +243,7 @@ class Scheduler:
             move.order = self._order_wait(move, blocker) if blocker is not None and not self.live else 0
         move.blockers -= 1
         if not move.blockers:
+            move.rank = move.task.op.qos, move.number
             self.ready.append(move)
 
     # Moves start and are done
@@ -331,7 +253,7 @@ class Scheduler:
         while True:
             m = min(self.ready, key=lambda move: move.rank, default=None)
             o = min(self.waiting, key=self._urgency, default=None) if self.decided < self.most else None
-            if o is not None and (m is None or o.op.qos < m.task.op.qos):
+            if o is not None and (m is None or o.op.qos < m.rank[0]):
                 self._decide(o)
             elif m is None:
                 return None

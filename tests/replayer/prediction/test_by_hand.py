@@ -7,8 +7,8 @@ import pytest
 
 from tests.replayer.order_ledgers import Load, Op
 from tests.replayer.prediction.oracle import Decided, Limits, Row, predict
-from tests.replayer.prediction.scheduling import Planned
 from tests.replayer.prediction.stations import cost_at, factor, mix, quantile
+from tests.replayer.prediction.tasks import Planned
 
 CPU, NVME = 1, 2
 KB = 1000  # bytes; at 1 GB/s alone, that takes as many ns

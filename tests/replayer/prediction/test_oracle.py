@@ -1,11 +1,15 @@
 """The compiled predictor against the oracle that was written from docs/predicting.md alone, row by row."""
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given, settings
 
 from tests.replayer.prediction.compiled_run import differences
 from tests.replayer.prediction.worlds import World, foretold, worlds
+from tracegen.schema import ENUMS
+
+DECODE = ENUMS["phase"].index("decode")
 
 
 def check(world: World) -> None:
@@ -35,6 +39,13 @@ def test_a_plan_in_the_order_of_a_reference_system(world: World) -> None:
 def test_a_plan_in_the_order_of_another_run(world: World) -> None:
     """Ops wait for others that are not due, and evictions are pulled."""
     check(world)
+
+
+@of("trace", 40)
+def test_users_who_share_objects(world: World) -> None:
+    """All fits into one tier, so that ops wait for a store and trade places with its op."""
+    alike = world.batch | {"new_tokens": world.batch["new_tokens"] * (world.batch["phase"] == DECODE)}
+    check(replace(world, batch=alike, table={}, tiers=(0, 0, None)))
 
 
 @of("live", 40)

@@ -22,7 +22,7 @@ from tests.replayer.arrangements import strategies as arranged
 from tests.replayer.arrangements.tiers import Table, Usable
 from tests.replayer.ordering.strategies import UNIT, demand, device
 from tests.replayer.prediction.oracle import Decide, Decided, Limits, Prediction, predict
-from tests.replayer.prediction.scheduling import Planned
+from tests.replayer.prediction.tasks import Planned
 from tests.support import traces
 from tracegen.errors import InputError
 from tracegen.schema import ENUMS, Columns, take_rows
@@ -97,9 +97,7 @@ class Dial:
 
     def tier(self) -> TierProfile:
         weights = self.any_of(0.0, 0.5, 0.8, 1.0, 3.7), self.any_of(0.0, 0.5, 0.7, 1.0, 2.0)
-        return TierProfile(
-            self.station(False), self.station(True), *weights, 0.1, 0.1, 1, 10**9, self.any_of(1, 700, 4096)
-        )
+        return TierProfile(self.station(False), self.station(True), *weights, 1, 10**9, self.any_of(1, 700, 4096))
 
     def profile(self) -> Profile:
         cpu = CpuProfile(
@@ -122,7 +120,7 @@ class Dial:
         ]
         cpu = CpuProfile(9.0, self.any_of(0.0, 1.0), self.any_of(0.0, 1.0), self.any_of(1.0, 0.0))
         pairs = zip(TIERS, stations[::2], stations[1::2], strict=True)
-        tiers = {name: TierProfile(read, write, 0.0, 0.0, 0.1, 0.1, 1, 10**9) for name, read, write in pairs}
+        tiers = {name: TierProfile(read, write, 0.0, 0.0, 1, 10**9) for name, read, write in pairs}
         return Profile("even", "data sheet", "", None, {}, cpu, tiers)  # type: ignore[arg-type]
 
     def any_profile(self) -> Profile:

@@ -20,7 +20,7 @@ def test_a_measured_profile_is_read() -> None:
     assert profile.cpu.check_ns_per_byte == 0.02
     assert nvme.read.bandwidth_gb_s == (1.2, 2.3)
     assert nvme.write.remove_us == (20.0,)
-    assert (nvme.writes_on_reads, nvme.error, nvme.largest_bytes) == (0.8, 0.06, 1 << 26)
+    assert (nvme.writes_on_reads, nvme.largest_bytes) == (0.8, 1 << 26)
     assert len(nvme.read.spread[0]) == 9
     assert nvme.read.spread[1] == ()
 
@@ -74,7 +74,8 @@ WRONG = [
     ("[0.9, 0.93,", "[0.93,", "[nvme.read] `spread` has a list that is not nine ascending numbers"),
     ("[0.9, 0.93,", "[0.94, 0.93,", "[nvme.read] `spread` has a list that is not nine ascending numbers"),
     ("remove_us = [20]", "remove_us = [20, 30]", "[nvme.write] `remove_us` has 2 values"),
-    ("error = 0.06\n", "", "[nvme] `error` is missing"),
+    ("reads_on_writes = 0.7\n", "", "[nvme] `reads_on_writes` is missing"),
+    ("smallest_bytes", "error = 0.06\nsmallest_bytes", "[nvme] `error` is unknown"),
     ("smallest_bytes = 65536", "smallest_bytes = 6.5", "[nvme] `smallest_bytes` is 6.5; write a whole number from 1"),
     ("smallest_bytes = 65536", "smallest_bytes = 1e9", "[nvme] `smallest_bytes` is 1000000000.0"),
     ("smallest_bytes = 65536", "smallest_bytes = 99_999_999", "[nvme] `smallest_bytes` is more than `largest_bytes`"),
@@ -82,9 +83,13 @@ WRONG = [
     ("direct = true", "direct = 1", "[conditions] `direct` is 1; write true or false"),
     ("cores = 2", "cores = 0", "[cpu] `cores` has 0"),
     ("cores = 2", "cores = 2\ncore = 3", "[cpu] `core` is unknown; did you mean cores?"),
-    ("profile_version = 1", "profile_version = 2", "`profile_version` is not 1; measure again"),
+    ("profile_version = 2", "profile_version = 1", "`profile_version` is not 2; measure again, or write 2 and delete"),
     ('name = "drive"', "name = 3", "`name` is 3, not a text"),
-    ('kind = "measured"', 'kind = "guess"', "`kind` is 'guess', which is unknown; write measured or data sheet"),
+    (
+        'kind = "measured"',
+        'kind = "guess"',
+        "`kind` is 'guess', which is unknown; write measured, data sheet or estimated",
+    ),
     ('kind = "measured"', 'kind = "data sheet"', "`source` is missing"),
     ("[conditions]", "[condition]", "`conditions` is missing; write a table [conditions]"),
     ("[nvme.read]", "[disk.read]", "[nvme] `read` is missing; write a table [nvme.read]"),

@@ -1,4 +1,4 @@
-"""Bounds, what-if speeds, digests, spreads, and files that are written."""
+"""What-if speeds, digests, spreads, and files that are written."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -8,36 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replayer.profiles.loading import load_profile, parse_profile
-from replayer.profiles.profile import MeasuredCell, Station
-from replayer.profiles.spread import compute_spread_mean, scale_spread, stretch_tail
+from replayer.profiles.profile import MeasuredCell, Station, compute_spread_mean, scale_spread
 from replayer.profiles.writing import format_profile, save_profile
 from tests.replayer.profiles.texts import MEASURED, SHEET, make_profile
 from tracegen.errors import InputError
 
 SPREAD = scale_spread([0.9, 0.93, 0.98, 1.0, 1.01, 1.1, 1.2, 1.5, 2.0])
 READ = Station((1.0, 2.0), (5.0, 6.0), (80.0, 90.0), (1.0, 1.5), (SPREAD, ()), (20.0, 21.0))
-
-
-def test_the_slow_bound_multiplies_costs_and_tails() -> None:
-    profile = make_profile(READ)  # its errors are 0.1 and 0.5
-    slower, faster = (one.tiers["nvme"].read for one in (profile.slower(), profile.faster()))
-    assert slower.latency_us == pytest.approx((88, 99))
-    assert slower.remove_us == pytest.approx((22, 23.1))
-    assert slower.bandwidth_gb_s == pytest.approx((1 / 1.1, 1.5 / 1.1))
-    assert faster.open_us == pytest.approx((5 / 1.1, 6 / 1.1))
-    deviations = [(one.spread[0][7] - one.spread[0][3]) for one in (slower, READ, faster)]
-    assert deviations[0] > deviations[1] > deviations[2]
-    assert compute_spread_mean(slower.spread[0]) == pytest.approx(1)
-    assert slower.spread[1] == ()
-
-
-def test_a_tail_is_stretched_above_the_mean_only() -> None:
-    quantiles = (1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0)
-    assert stretch_tail(quantiles, 3.0) == quantiles
-    high = (0.5, 0.5, 0.5, 0.5, 1.0, 2.0, 2.0, 3.0, 4.0)
-    stretched = stretch_tail(high, 2.0)
-    assert stretched[5] / stretched[4] == pytest.approx(3)  # 1 + 2 × (2 − 1)
-    assert stretched[0] / stretched[4] == pytest.approx(0.5)
 
 
 def test_speeds_divide_the_times_of_their_tier() -> None:
@@ -80,15 +57,10 @@ def test_what_is_written_is_read_as_it_was(text: str, tmp_path: Path) -> None:
         MeasuredCell("nvme", "read", 65536, 1, 1.0, 85.0, 80.0, 90.0, 85.1, 0.001),
         MeasuredCell("nvme", "mixed write", 1 << 26, 64, 40.3, 1e6, 9e5, 1.2e6, 1e6, -0.2),
     )
-    nvme = profile.tiers["nvme"]
-    station = replace(nvme.read, ranges={"latency_us": ((1.0, 2.0),) * len(nvme.read.in_flight)})
-    nvme = replace(nvme, read=station, ranges={"reads_on_writes": ((0.1, 0.9),)})
     profile = replace(
         profile,
         name='a "name" 🖴',
         machine={"a key": 'über "x"\n\x7f', "cores": 2, "load": 0.5},
-        tiers={"nvme": nvme},
-        cpu=replace(profile.cpu, ranges={"move_us": ((5.0, 7.0),)}),
         cells=cells,
     )
     if profile.conditions is not None:

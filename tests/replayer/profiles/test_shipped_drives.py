@@ -31,7 +31,7 @@ def test_some_ship() -> None:
 @pytest.mark.parametrize("name", shipped_profiles())
 def test_drive_says_what_it_is_and_where_it_is_from(name: str) -> None:
     profile = load_profile(name)
-    assert (profile.name, profile.kind, profile.conditions) == (name, "data sheet", None)
+    assert (profile.name, profile.kind, profile.conditions) == (name, "estimated", None)
     assert re.search(r"read on \d{4}-\d\d-\d\d$", profile.source)
     header = text_of(name).partition("profile_version")[0]
     assert re.search(r"#   https?://", header)
@@ -41,7 +41,6 @@ def test_drive_says_what_it_is_and_where_it_is_from(name: str) -> None:
 def test_drive_is_a_whole_machine(name: str) -> None:
     profile = load_profile(name)
     assert set(profile.tiers) == {"gpu", "cpu", "nvme"}
-    assert all(tier.error >= 0.3 and tier.tail_error >= 0.3 for tier in profile.tiers.values())
 
 
 @pytest.mark.parametrize("name", shipped_profiles())

@@ -3,7 +3,7 @@
 from replayer.profiles.profile import CpuProfile, Profile, ProfileConditions, Station, TierProfile
 
 MEASURED = """\
-profile_version = 1
+profile_version = 2
 name = "drive"
 kind = "measured"
 
@@ -25,8 +25,6 @@ move_us = 6.0
 [nvme]
 writes_on_reads = 0.8
 reads_on_writes = 0.7
-error = 0.06
-tail_error = 0.1
 smallest_bytes = 65536
 largest_bytes = 67_108_864
 
@@ -46,15 +44,13 @@ remove_us = [20]
 """
 
 SHEET = """\
-profile_version = 1
+profile_version = 2
 name = "sheet"
 kind = "data sheet"
 source = "https://example.com/drive.pdf, 2026-11-22"
 cpu = {cores = 2, make_ns_per_byte = 0.11, check_ns_per_byte = 0.02, move_us = 6.0}
 
 [nvme]
-error = 0.3
-tail_error = 0.3
 
 [nvme.read]
 latency_us = 80.0
@@ -70,7 +66,7 @@ bandwidth_gb_s = 6.0
 
 
 def make_profile(read: Station, write: Station | None = None) -> Profile:
-    """Return a measured profile of an nvme tier; its errors are 0.1 and 0.5."""
+    """Return a measured profile of an nvme tier."""
     return Profile(
         name="made",
         kind="measured",
@@ -78,5 +74,5 @@ def make_profile(read: Station, write: Station | None = None) -> Profile:
         conditions=ProfileConditions("files", True, 1 << 20, 1, "psync", "none", "stamps"),
         machine={"cpu": "x", "cores": 2},
         cpu=CpuProfile(2.0, 0.11, 0.02, 6.0),
-        tiers={"nvme": TierProfile(read, write or read, 0.8, 0.7, 0.1, 0.5, 1 << 16, 1 << 26)},
+        tiers={"nvme": TierProfile(read, write or read, 0.8, 0.7, 1 << 16, 1 << 26)},
     )

@@ -1,6 +1,7 @@
 """`replayer profile` as a user types it."""
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -12,14 +13,19 @@ import numpy as np
 import pytest
 
 from replayer.profiles.loading import load_profile
+from replayer.profiling import measuring
 from replayer.profiling.station_fit import predict_us
+from tests.support.command_line import here
 
 MIB_S = 2**20 / 1e9
 COMMAND = (sys.executable, "-P", "-m", "replayer", "profile")
 
 
-def run(*flags: object, code: int = 0) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run([*COMMAND, *map(str, flags)], capture_output=True, text=True, check=False)
+def run(*flags: object, code: int = 0, most_error: float = math.inf) -> subprocess.CompletedProcess[str]:
+    """Measure for seconds on a machine that may be busy: how far a fit may be off is the caller's."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(measuring, "_MOST_ERROR", most_error)
+        done = here("replayer", "profile", *flags)
     assert done.returncode == code, done.stderr
     return done
 
@@ -28,7 +34,7 @@ def run(*flags: object, code: int = 0) -> subprocess.CompletedProcess[str]:
 def throttled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """The profile of a tier that is known: 300 MiB/s and 100 us for reads, 150 MiB/s for writes."""
     path = tmp_path_factory.mktemp("profile") / "known.toml"
-    done = run("--tier", "nvme", "--layout", "null", "--throttle", "nvme=r300/w150,100", "--io-size", "64M",
+    done = run("--tier", "nvme", "--layout", "null", "--throttle", "nvme=r300/w150,100us", "--io-size", "64M",
                "--budget", "4s", "-o", path)  # fmt: skip
     return path, done.stdout
 
@@ -52,6 +58,7 @@ def test_the_file_says_under_which_conditions_it_was_measured(throttled: tuple[P
     assert profile.conditions is not None
     assert (profile.conditions.layout, profile.conditions.io_bytes) == ("null", 64 << 20)
     assert profile.conditions.throttle == {"nvme": {"mib_s": 300, "latency_us": 100, "write_mib_s": 150}}
+    assert profile.machine["nvme_sustained_read_gb_s"] > profile.machine["nvme_sustained_write_gb_s"] > 0
     assert profile.machine["cores"] == len(os.sched_getaffinity(0))
     assert profile.cells
     assert "cpu_busy_cores" not in profile.machine
@@ -64,6 +71,14 @@ def test_the_model_is_shown_with_what_was_left_out(throttled: tuple[Path, str]) 
     assert lines[1].split()[:4] == ["read", "in", "flight", "1"]
     assert any("cells left out (their objects need more room" in line for line in lines)
     assert lines[-1] == f"{path}: `replayer predict … --profile {path}` uses it"
+
+
+def test_a_fit_that_is_far_off_is_refused_and_not_written(tmp_path: Path) -> None:
+    done = run("--tier", "nvme", "--layout", "null", "--throttle", "nvme=3000", "--budget", "2s", "-o", tmp_path / "x.toml",
+               code=1, most_error=0.0)  # fmt: skip
+    assert "Error: nvme: the fit is " in done.stderr
+    assert done.stderr.endswith("measure on an idle machine, or with a larger --budget.\n")
+    assert not (tmp_path / "x.toml").exists()
 
 
 def test_files_are_measured_and_removed(tmp_path: Path) -> None:

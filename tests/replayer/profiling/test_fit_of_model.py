@@ -30,7 +30,8 @@ CPU_NOISE = 0.1
 def fit(noise: float) -> Profile:
     findings = CellSeries(VirtualRig(TRUE, noise), {"nvme": 1 << 30}, 30.0, lambda *_: None).measure()
     assert TRUE.conditions is not None
-    fitted = fit_profile("fitted", TRUE.conditions, {"cores": 2}, findings)
+    fitted, warnings = fit_profile("fitted", TRUE.conditions, {"cores": 2}, findings)
+    assert not warnings
     return parse_profile("fitted", format_profile(fitted))
 
 
@@ -47,8 +48,36 @@ def test_without_noise_the_model_is_found_again() -> None:
     assert found.write.remove_us[0] == pytest.approx(20, rel=0.1)
     assert found.writes_on_reads == pytest.approx(0.8, abs=0.06)
     assert found.reads_on_writes == pytest.approx(0.7, abs=0.06)
-    assert found.error < 0.02
-    assert found.tail_error < 0.02
+    assert float(fit(0.0).machine["nvme_error"]) < 0.02
+
+
+@pytest.mark.parametrize("slower", [1.2, 4.0])
+def test_a_credit_that_short_phases_do_not_exhaust_is_found(slower: float) -> None:
+    """The tier is slower from the second run in a row with 1 MiB and 16 workers on: no round has two of them."""
+    last = [(0, 0)]
+
+    def drain(_number: int, size: int, workers: int) -> float:
+        last.append((size, workers))
+        return slower if last[-2] == last[-1] == (1 << 20, 16) else 1.0
+
+    findings = CellSeries(VirtualRig(TRUE, 0.0, drain), {"nvme": 1 << 30}, 30.0, lambda *_: None).measure()
+    assert TRUE.conditions is not None
+    profile, warnings = fit_profile("fitted", TRUE.conditions, {"cores": 2}, findings)
+    for station, burst, what in (
+        (profile.tiers["nvme"].read, READ, "read"),
+        (profile.tiers["nvme"].write, WRITE, "write"),
+    ):
+        (alone_us,) = predict_us(burst, 1 << 20, np.array([16.0]))
+        kept = 16 * (1 << 20) / alone_us / 1e3 / slower
+        assert profile.machine[f"nvme_sustained_{what}_gb_s"] == pytest.approx(kept, rel=0.02)
+        (model_us,) = predict_us(station, 1 << 24, np.array([16.0]))
+        (burst_us,) = predict_us(burst, 1 << 24, np.array([16.0]))
+        assert model_us / burst_us == pytest.approx(slower if slower == 4 else 1, rel=0.2)
+        assert station.bandwidth_gb_s[0] == pytest.approx(
+            min(burst.bandwidth_gb_s[0], kept if slower == 4 else 9), rel=0.02
+        )
+    assert [warning[:22] for warning in warnings] == (["the nvme tier sustains"] * 2 if slower == 4 else [])
+    assert float(profile.machine["nvme_error"]) < 0.02, "the error of the fit, not of the bursts"
 
 
 def test_the_work_of_workers_is_found_again() -> None:
@@ -58,26 +87,13 @@ def test_the_work_of_workers_is_found_again() -> None:
     assert cpu.move_us == pytest.approx(6, rel=0.05)
 
 
-def test_noise_of_known_size_gives_errors_of_that_size() -> None:
-    """The error covers nine tenths: of a normal distribution that is 1.64 standard deviations.
-
-    Medians of five rounds have 0.54 of a run's deviation; the repeats of one cell have all of it.
-    """
-    error = fit(CPU_NOISE).tiers["nvme"].error
-    assert 1.0 * CPU_NOISE < error < 2.5 * CPU_NOISE
-
-
-def test_intervals_hold_most_of_the_true_values() -> None:
-    found = fit(CPU_NOISE).tiers["nvme"]
-    is_inside = []
-    for true, station in ((READ, found.read), (WRITE, found.write)):
-        true_gb_s = np.interp(station.in_flight, LOADS, np.array(LOADS) / np.array(true.bandwidth_gb_s))
-        for load, ns, (low, high) in zip(station.in_flight, true_gb_s, station.ranges["bandwidth_gb_s"], strict=True):
-            is_inside.append(low * 0.99 <= load / ns <= high * 1.01)
-    assert np.mean(is_inside) > 0.6
-    low, high = found.ranges["writes_on_reads"][0]
-    assert low <= 0.8 <= high
-    assert high > low
+def test_the_error_is_that_of_the_cells() -> None:
+    """Nine tenths of the judged cells are within it, as the profile lists them."""
+    profile = fit(CPU_NOISE)
+    judged = [one for one in profile.cells if one.what != "remove" and JUDGED_BYTES[0] <= one.bytes <= JUDGED_BYTES[1]]
+    inside = [abs(one.residual) <= float(profile.machine["nvme_error"]) for one in judged]
+    assert np.mean(inside) == pytest.approx(0.9, abs=0.02)
+    assert float(profile.machine["nvme_error"]) < 1.64 * 0.54 * CPU_NOISE
 
 
 def test_residuals_are_those_of_the_cells() -> None:
@@ -88,7 +104,8 @@ def test_residuals_are_those_of_the_cells() -> None:
         assert cell.residual == pytest.approx(cell.model_us / cell.measured_us - 1, abs=0.001)
         assert cell.low_us <= cell.measured_us <= cell.high_us
     judged = [abs(cell.residual) for cell in profile.cells if cell.bytes in range(*JUDGED_BYTES)]
-    assert 0.02 < np.median(judged) < 0.15
+    # Medians of five rounds have 0.54 of a run's deviation, and the fit follows them in part.
+    assert 0.1 * CPU_NOISE < np.median(judged) < 0.54 * CPU_NOISE
 
 
 def test_a_profile_is_for_the_sizes_that_were_measured() -> None:

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replayer.profiles.profile import Station
-from replayer.profiling.medians import Median
 from replayer.profiling.nonnegative import solve_nonnegative
 from replayer.profiling.station_fit import (
     Sample,
@@ -18,7 +17,7 @@ from replayer.profiling.station_fit import (
     predict_us,
     share_out,
 )
-from replayer.profiling.weights import fit_weight
+from replayer.profiling.tier_fit import Median, fit_weight
 
 SIZES = [1 << power for power in (16, 18, 20, 22, 24)]
 

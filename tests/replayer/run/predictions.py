@@ -22,8 +22,8 @@ LOADS: dict[str, tuple[str, ...]] = {
 
 
 def make_trace(path: Path) -> Path:
-    """A few thousand ops with reuse, of four users."""
-    words = ("--users", "4", "--requests", "200", "--set", "seed=7")
+    """A few thousand ops with reuse, of four users, decode reads included."""
+    words = ("--users", "4", "--requests", "200", "--set", "seed=7", "--decode-reads")
     assert here("tracegen", "generate", "chat", *words, "-o", path).returncode == 0
     return path
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from analysis.comparison.compare import compare
 from replayer.arrangements.arrangement import WATERFALL, Arrangement
 from replayer.arrangements.loading import load_arrangement, parse_arrangement, shipped_names
 from replayer.planning.like_run import read_options
 from replayer.planning.plan import Plan
 from replayer.schema import read_run
+from tests.analysis.comparison.crafting import compare
 from tests.replayer.run.replays import ORDERS, go, options
 from tests.support import traces
 from tests.support.arrangements import arranged
@@ -127,8 +127,7 @@ def test_runs_under_different_rules_are_unlike(trace: Trace, tmp_path: Path) -> 
     with pytest.raises(InputError, match=r"different conditions: arrangement \(waterfall against kvbm\)"):
         compare({"a": [usual], "c": [kvbm]}, vary=["lookup"])
     found = compare({"a": [usual], "c": [kvbm]}, vary=["arrangement", "lookup"])
-    assert not found.configurations[0].same_tiers
-    assert not found.configurations[0].same_plan
+    assert not found.pairs[0].configurations[0].same_plan
 
 
 def test_equal_rules_under_two_names_are_alike(trace: Trace, tmp_path: Path) -> None:

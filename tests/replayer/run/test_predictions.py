@@ -15,8 +15,6 @@ from tests.replayer.run.predictions import DRIVE, GOLDEN, LOADS, MODEL, digest_o
 from tests.support.command_line import here
 from tests.support.paths import ROOT
 
-BOUNDS = ("slower", "faster")
-
 
 @pytest.fixture(scope="module")
 def chat(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -29,7 +27,7 @@ def test_a_prediction_is_a_run_directory_and_says_what_it_is(chat: Path, tmp_pat
     assert (info["run_version"], info["status"]) == (3, "complete")
     assert info["prediction"] == {
         "profile": "hand-written", "kind": "measured", "source": None, "profile_sha256": load_profile(DRIVE).digest,
-        "speeds": {"nvme": 2.0, "cpu": 1.5}, "bounds": list(BOUNDS), "bound": None,
+        "speeds": {"nvme": 2.0, "cpu": 1.5},
     }  # fmt: skip
     assert info["payload_nonce"] is None
     assert info["clock"]["zero_ns"] is None
@@ -38,12 +36,7 @@ def test_a_prediction_is_a_run_directory_and_says_what_it_is(chat: Path, tmp_pat
     conditions |= {"fsync": "none", "verify": "stamps", "throttle": {}, "workers": 4, "gpu_device": None}
     assert conditions.items() <= info["conditions"].items()
     files = {str(path.relative_to(run)) for path in run.rglob("*") if path.is_file()}
-    one = {"run.json", "moves/part-00000.parquet"}
-    assert files == {f"{place}{name}" for place in ("", *(f"bounds/{bound}/" for bound in BOUNDS)) for name in one}
-    for bound in BOUNDS:
-        inner = json.loads((run / "bounds" / bound / "run.json").read_text())
-        assert inner["prediction"] == info["prediction"] | {"bounds": None, "bound": bound}
-        assert inner["plan"] == info["plan"]
+    assert files == {"run.json", "moves/part-00000.parquet"}
 
 
 @pytest.mark.parametrize("name", LOADS)
@@ -52,22 +45,17 @@ def test_the_moves_are_those_of_the_plan(chat: Path, tmp_path: Path, name: str) 
     planned = json.loads(here("replayer", "plan", chat, *MODEL, *LOADS[name], "--json").stdout)
     assert info["executed_fingerprint"] == info["plan"]["plan_fingerprint"] == planned["plan_fingerprint"]
     assert info["executed"]["read_bytes"] == planned["read_bytes"]
-    for run in (tmp_path / "run", *(tmp_path / "run" / "bounds" / bound for bound in BOUNDS)):
-        done = here("analysis", "check", run, "--trace", chat)
-        assert done.returncode == 0, done.stdout + done.stderr
+    done = here("analysis", "check", tmp_path / "run", "--trace", chat)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_bounds_and_speeds_are_slower_and_faster(chat: Path, tmp_path: Path) -> None:
+def test_a_faster_tier_is_faster(chat: Path, tmp_path: Path) -> None:
     """With think times and the trace's own times out of the way."""
     load = ("--cpu-mem-gb", "0.05", "--pace", "asap", "--order", "trace")
     predict(chat, tmp_path / "run", *load)
-    predict(chat, tmp_path / "fast", *load, "--speed", "nvme=4", "--no-bounds")
-    places = ("run/bounds/slower", "run", "run/bounds/faster", "fast")
-    sums = [log_of(tmp_path / place).select(pl.sum("read_ns") + pl.sum("write_ns")).item() for place in places]
-    assert sums == sorted(sums, reverse=True)
-    assert sums[2] > 1.5 * sums[3]
-    assert not (tmp_path / "fast" / "bounds").exists()
-    assert json.loads((tmp_path / "fast" / "run.json").read_text())["prediction"]["bounds"] is None
+    predict(chat, tmp_path / "fast", *load, "--speed", "nvme=4")
+    sums = [log_of(tmp_path / place).select(pl.sum("read_ns") + pl.sum("write_ns")).item() for place in ("run", "fast")]
+    assert sums[0] > 1.5 * sums[1]
 
 
 def test_times_by_hand(tmp_path: Path, chat: Path) -> None:
@@ -76,9 +64,7 @@ def test_times_by_hand(tmp_path: Path, chat: Path) -> None:
     text = DRIVE.read_text()
     begin, end = text.index("spread = ["), text.index("[nvme.write]")
     plain.write_text(text[:begin] + text[end:])
-    predict(
-        chat, tmp_path / "run", "--storage-capacity-gb", "unlimited", "--workers", "1", "--no-bounds", profile=plain
-    )
+    predict(chat, tmp_path / "run", "--storage-capacity-gb", "unlimited", "--workers", "1", profile=plain)
     log = log_of(tmp_path / "run").with_columns(pl.col("move").cast(pl.String))
     reads = log.filter(pl.col("move") == "hit")
     stores = log.filter(pl.col("move") == "store")
@@ -105,19 +91,18 @@ def test_two_processes_write_the_same_bytes_on_one_core_and_on_two(chat: Path, t
         assert done.returncode == 0, done.stderr
         contents.append({str(one.relative_to(run)): one.read_bytes() for one in run.rglob("*.parquet")})
     assert contents[0] == contents[1]
-    assert len(contents[0]) == 3
+    assert len(contents[0]) == 1
 
 
 @pytest.mark.parametrize("name", LOADS)
 def test_logs_are_those_that_were_recorded(chat: Path, tmp_path: Path, name: str) -> None:
     """On any machine. To renew them: `python -m tests.replayer.run.test_predictions`."""
     predict(chat, tmp_path / "run", *LOADS[name])
-    found = {bound: digest_of(tmp_path / "run" / "bounds" / bound) for bound in BOUNDS}
-    assert {"predicted": digest_of(tmp_path / "run"), **found} == json.loads(GOLDEN.read_text())[name]
+    assert digest_of(tmp_path / "run") == json.loads(GOLDEN.read_text())[name]
 
 
 def test_the_order_of_a_live_prediction_is_followed_move_by_move(chat: Path, tmp_path: Path) -> None:
-    load = ("--cpu-mem-gb", "0.05", "--pace", "asap", "--workers", "4", "--no-bounds")
+    load = ("--cpu-mem-gb", "0.05", "--pace", "asap", "--workers", "4")
     live = predict(chat, tmp_path / "live", *load, "--placement", "live")
     assert live["conditions"]["placement"] == "live"
     assert live["plan"]["plan_fingerprint"]
@@ -133,7 +118,7 @@ def test_the_order_of_a_measured_run_is_followed_move_by_move(chat: Path, tmp_pa
     assert done.returncode == 0, done.stderr
     measured = json.loads(done.stdout)
     assert (measured["run_version"], "prediction" in measured) == (2, False)
-    info = predict(chat, tmp_path / "run", *load[2:], "--no-bounds", "--order", tmp_path / "measured")
+    info = predict(chat, tmp_path / "run", *load[2:], "--order", tmp_path / "measured")
     assert info["executed_fingerprint"] == info["plan"]["plan_fingerprint"]
     for name in ("hits", "stores", "read_bytes", "write_bytes", "misses"):
         assert info["executed"][name] == measured["executed"][name]
@@ -147,7 +132,7 @@ def test_the_order_of_a_measured_run_is_followed_move_by_move(chat: Path, tmp_pa
     ],
 )
 def test_a_prediction_may_be_cut(chat: Path, tmp_path: Path, flags: tuple[str, ...], field: str) -> None:
-    load = ("--cpu-mem-gb", "0.05", "--pace", "asap", "--workers", "2", "--no-bounds", "--warmup", "0.01s")
+    load = ("--cpu-mem-gb", "0.05", "--pace", "asap", "--workers", "2", "--warmup", "0.01s")
     info = predict(chat, tmp_path / "run", *load, *flags)
     assert info["status"] == "complete"
     assert info["window"][field] is not None
@@ -158,18 +143,9 @@ def test_a_prediction_may_be_cut(chat: Path, tmp_path: Path, flags: tuple[str, .
 
 
 def test_a_prediction_may_have_a_number_of_ops(chat: Path, tmp_path: Path) -> None:
-    info = predict(chat, tmp_path / "run", *LOADS["asap"], "--ops", "100", "--no-bounds")
+    info = predict(chat, tmp_path / "run", *LOADS["asap"], "--ops", "100")
     assert info["executed"]["ops"] == 100
     assert log_of(tmp_path / "run")["position"].max() == 99
-
-
-def test_force_replaces_a_prediction_and_its_bounds(chat: Path, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    predict(chat, run, *LOADS["asap"])
-    predict(chat, run, *LOADS["asap"], "--force", "--no-bounds")
-    assert not (run / "bounds").exists()
-    predict(chat, run, *LOADS["asap"], "--force")
-    assert (run / "bounds" / "faster" / "run.json").exists()
 
 
 if __name__ == "__main__":
@@ -180,6 +156,5 @@ if __name__ == "__main__":
         golden = {}
         for load in LOADS:
             predict(trace, Path(folder) / load, *LOADS[load])
-            golden[load] = {"predicted": digest_of(Path(folder) / load)}
-            golden[load] |= {bound: digest_of(Path(folder) / load / "bounds" / bound) for bound in BOUNDS}
+            golden[load] = digest_of(Path(folder) / load)
     GOLDEN.write_text(json.dumps(golden, indent=1) + "\n")

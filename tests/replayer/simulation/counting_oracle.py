@@ -46,12 +46,13 @@ class Oracle:
             self.add("prompt_tokens", op["tokens"], source)
         for move, key, origin, target, size in moves:
             if move in ("hit", "promote", "miss"):
-                self.add("reads", 1, source)
-                self.reads_of[op["request_id"]].append(move != "miss")
+                self.add("reads", 1, *([source] if is_prefill else []))
+                if is_prefill:
+                    self.reads_of[op["request_id"]].append(move != "miss")
             if move in ("hit", "promote"):
                 tier = TIERS[origin]
                 self.inside[key][tier].is_read = True
-                self.add("hits", 1, source, tier)
+                self.add("hits", 1, *([source] if is_prefill else []), tier)
                 self.add("spared_tokens", self.stored[key] if is_prefill else 0, source, tier)
             self.move(move, key, origin, target, size)
 
@@ -100,8 +101,14 @@ class Oracle:
         for source in SOURCES:
             names = ("reads", "hits", "prompt_tokens", "spared_tokens")
             found |= {f"{name}_{source}": self.sums[f"{name}_{source}"] for name in names}
-        rates = {"ops": ("hits", "reads"), "tokens": ("spared_tokens", "prompt_tokens"), "all_ops": ("hits", "ops")}
+        found |= {f"prefill_{name}": sum(found[f"{name}_{source}"] for source in SOURCES) for name in ("hits", "reads")}
+        rates = {
+            "ops": ("prefill_hits", "prefill_reads"),
+            "tokens": ("spared_tokens", "prompt_tokens"),
+            "all_ops": ("hits", "ops"),
+        }
         rates["requests"] = ("hit_requests", "reading_requests")
         for name, (part, whole) in rates.items():
             found[f"hit_rate_{name}"] = found[part] / found[whole] if found[whole] else None
+        del found["prefill_hits"], found["prefill_reads"]
         return found

@@ -26,21 +26,40 @@ def size(*words: object) -> Result:
 
 
 def sized(*words: object) -> dict[str, object]:
-    done = size(*words, "--model", "llama3.1-8b", "--order", "trace", "--headroom", 1, "--json")
+    done = size(*words, "--by", "ops", "--model", "llama3.1-8b", "--order", "trace", "--headroom", 1, "--json")
     assert done.exit_code == 0, done.output
     content: dict[str, object] = json.loads(done.stdout)
     return content
 
 
 def test_the_answer_is_a_table_and_sentences(trace: Path) -> None:
-    done = size(trace, "--model", "llama3.1-8b", "--hit-rate", 1, "--order", "trace", "--headroom", 1)
+    done = size(trace, "--model", "llama3.1-8b", "--hit-rate", "75%", "--order", "trace", "--headroom", 1)
     assert done.exit_code == 0
-    assert re.search(r"^\* +0 +0\.01953 +100\.0%", done.stdout, re.M)
-    assert "Take 20 MiB of NVMe: it hits 100.0% of reads" in done.stdout
+    assert "bytes per token; with a request's own decode reads" in done.stdout
+    assert re.search(r"^\* +0 +0\.01953 +75\.0%", done.stdout, re.M)
+    assert "Take 20 MiB of NVMe: it hits 75.0% of prompt tokens; no size hits more than 75.0%" in done.stdout
     assert "What binds is the hit rate: 19 MiB of NVMe hits 0.0% and misses the hit rate" in done.stdout
     assert "The cliff is between 20 MiB and 10 MiB of NVMe" in done.stdout
-    assert "Chosen on the first half of the requests" in done.stdout
+    assert "On the first half of the requests alone, no size reaches the hit rate" in done.stdout
     assert max(map(len, done.stdout.splitlines()[2:12])) <= 100
+
+
+def test_a_rate_that_no_size_reaches_is_refused_in_a_sentence(trace: Path) -> None:
+    """A quarter of the prompt tokens is new."""
+    done = size(trace, "--model", "llama3.1-8b", "--hit-rate", "76%")
+    assert "76% of prompt tokens cannot be had: a cache that never evicts hits 75.0%" in done.stdout
+    assert "Take" not in done.stdout
+
+
+def test_decode_reads_are_in_no_hit_rate(tmp_path: Path) -> None:
+    """Ten requests write, read the same to decode, and nothing is used again: no share of anything hits."""
+    steps = [(op, key, 8) for key in range(KEYS) for op in ("w", "d", "d")]
+    requests = [at // 3 for at in range(len(steps))]
+    path = traces.write(tmp_path / "t.parquet", traces.columns(steps, requests)).path
+    for by in ("tokens", "ops", "requests"):
+        done = size(path, "--model", "llama3.1-8b", "--hit-rate", "1%", "--by", by, "--decode", "reread", "--json")
+        bound = json.loads(done.stdout)["bound"]["hit_rate"]
+        assert bound == (0.0 if by == "tokens" else None), done.stdout
 
 
 def test_sizes_reproduce_in_a_plan(trace: Path) -> None:
@@ -82,7 +101,7 @@ def test_rounds_need_no_trace() -> None:
     [
         ([], "no trace is named; name one, or pass --rounds and --pool-gb"),
         (["TRACE"], "no hit rate is asked for; pass one, such as --hit-rate 0.9"),
-        (["TRACE", "--hit-rate", 90], "--hit-rate 90: is not a share"),
+        (["TRACE", "--hit-rate", 90], "--hit-rate 90: is not a share from 0 to 1; write 0.9 or 90%"),
         (["TRACE", "--hit-rate", 0.9, "--price-dram", 3], "pass --price-nvme, too"),
         (["TRACE", "--hit-rate", 0.9, "--price-nvme", 3], "pass --price-dram, too"),
         (["TRACE", "--hit-rate", 0.9, "--price-nvme", -3, "--price-dram", 1], "--price-nvme -3: is negative"),

@@ -11,9 +11,8 @@ from replayer.planning.plan import Plan
 from replayer.planning.plan_settings import PlanSettings, resolve_plan
 from replayer.sizing.answer import Answer, Choice, Sizing
 from replayer.sizing.halves import BYS
-from replayer.sizing.planned import MemorySize, SizePlanner
+from replayer.sizing.planned import MemorySize, SizePlanner, halve, index_of, size_gib, size_mib
 from replayer.sizing.search import SizeSearch, SizeTargets
-from replayer.sizing.sizes import halve, index_of, size_gib, size_mib
 from tests.support import traces
 from tracegen.schema import Trace
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from replayer.experiments.sweep import find_sweep, load_sweep
 from tests.replayer.sweep.grids import CASE, RECIPE, run_sweep, write_grid
-from tests.support.command_line import Run, sentence
+from tests.support.command_line import Run, here, sentence
 
 GRID = f"""
 trials = 2
@@ -34,8 +35,8 @@ def test_lists_of_values_make_a_grid(run: Run, place: Path, tmp_path: Path) -> N
     done = run_sweep(run, write_grid(tmp_path, GRID), "--dry-run")
     quick = f"trace {tmp_path}/quick.parquet; --model tiny-1b"
     assert done.stdout.splitlines() == [
-        "2 trials of each, 1.5 s of pause before another case",
-        "at most 0.1 minutes for --duration, --drain and pauses, and as long as 5 cases without --duration take",
+        "2 trials of each, interleaved, 1.5 s of pause before each replay",
+        "at most 0.225 minutes for --duration, --drain and pauses, and as long as 5 cases without --duration take",
         f"  a-workers=1-layout=files: {quick} --workers 1 --layout files --verify full",
         f"  a-workers=1-layout=slab: {quick} --workers 1 --layout slab --verify full",
         f"  a-workers=2-layout=files: {quick} --workers 2 --layout files --verify full",
@@ -49,14 +50,14 @@ def test_sweeps_are_found_by_name(run: Run, tmp_path: Path, monkeypatch: pytest.
     """Also outside a checkout; a user's file comes before a name."""
     monkeypatch.chdir(tmp_path)
     printed = run("replayer", "sweep", "drive", "--dry-run", "-o", "sweep", cwd=tmp_path).stdout
-    assert "chat-users=25-cpu_mem_gb=0: recipe chat" in printed
-    assert "at most 27.9 minutes for --duration, --drain and pauses\n" in printed, "4 x 3 x 132 s + 3 x 30 s"
+    assert "chat-users=50-cpu_mem_gb=0: recipe chat" in printed
+    assert "at most 31.9 minutes for --duration, --drain and pauses\n" in printed, "4 x 3 x 132 s + 11 x 30 s"
     sentence(
         run("replayer", "sweep", "drives", "-o", "sweep", ok=False, cwd=tmp_path),
-        "drives: no file or sweep has this name; name a TOML file or one of drive, engines, load, submission-full, submission-smoke.",
+        "drives: no file or sweep has this name; name a TOML file or one of demo, drive, engines, load, submission-full, submission-smoke.",
     )
     Path("drive").mkdir()
-    assert "chat-users=25" in run("replayer", "sweep", "drive", "--dry-run", "-o", "drive", cwd=tmp_path).stdout
+    assert "chat-users=50" in run("replayer", "sweep", "drive", "--dry-run", "-o", "drive", cwd=tmp_path).stdout
     Path("drive").rmdir()
     Path("drive").write_text("nonsense = 1")
     sentence(run("replayer", "sweep", "drive", "-o", "sweep", ok=False, cwd=tmp_path), "nonsense is not known")
@@ -152,3 +153,34 @@ def test_more_users_than_the_trace_has_are_refused(run: Run, place: Path, tmp_pa
     done = run_sweep(run, write_grid(tmp_path, f"{CASE}users = [2, 3]\n"), ok=False)
     sentence(done, f"case a-users=3: users = 3, but {tmp_path}/quick.parquet has 2; ask for fewer.")
     assert not list(tmp_path.glob("**/run.json")), "refused before the other case was replayed"
+
+
+def test_trials_of_all_cases_alternate(place: Path, tmp_path: Path) -> None:
+    """A B C, C B A, A B C: the places of a case in time add up to the same, but for an odd last round."""
+    shutil.copy(place / "quick.parquet", tmp_path)
+    sweep = load_sweep(write_grid(tmp_path, f"{CASE}workers = [1, 2, 3]\n"), 3)
+    cases = (1, 2, 3, 3, 2, 1, 1, 2, 3)
+    trials = (1, 1, 1, 2, 2, 2, 3, 3, 3)
+    names = [f"a-workers={case}/trial_{trial}" for case, trial in zip(cases, trials, strict=True)]
+    assert [name for _, name in sweep.order()] == names
+    assert all(name.startswith(f"{case.name}/") for case, name in sweep.order())
+    more = load_sweep(tmp_path / "grid.toml", 4)
+    assert [name for _, name in more.order()][:9] == names, "with more trials, a sweep continues in the same order"
+
+
+def test_the_demo_takes_a_minute_by_its_own_limit(tmp_path: Path) -> None:
+    """Each direction of the drive moves at most 150 MiB/s, on every machine."""
+    sweep = load_sweep(find_sweep("demo"))
+    assert here("tracegen", "generate", "demo", "-o", tmp_path / "t.parquet").returncode == 0
+    seconds = {}
+    for case in sweep.cases:
+        words = list(case.flags)
+        at = words.index("--throttle")
+        assert words[at : at + 2] == ["--throttle", "nvme=150"]
+        planned = json.loads(
+            here("replayer", "plan", tmp_path / "t.parquet", *words[:at], *words[at + 2 :], "--json").stdout
+        )
+        seconds[case.name] = max(planned["read_bytes"]["nvme"], planned["write_bytes"]["nvme"]) / (150 << 20)
+    assert [name.split("/")[0] for _, name in sweep.order()] == ["dram", "drive", "drive", "dram", "dram", "drive"]
+    assert 5 < 1.5 * seconds["dram"] < seconds["drive"] < 16
+    assert sweep.trials * sum(seconds.values()) < 70

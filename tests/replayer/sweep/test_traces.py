@@ -38,11 +38,8 @@ class RecordingSeries:
         shutil.copy(self._trace, path)
         return path
 
-    def replay(self, name: str, trace: Path, _flags: Sequence[str]) -> None:
+    def replay(self, name: str, trace: Path, _flags: Sequence[str], pause_s: float) -> None:
         self.replayed.append((name, trace))
-
-    def rest(self, _seconds: float, _name: str) -> None:
-        pass
 
 
 SHARED = f"""

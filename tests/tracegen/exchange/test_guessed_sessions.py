@@ -107,7 +107,6 @@ def test_slices_and_merges_of_guessed_sessions_are_guessed_too(run: Run, tmp_pat
     ("recipe", "guessed"),
     [
         ({"import": {"format": "azure", "sessions": "guessed"}}, True),
-        ({"import": {"format": "azure"}}, True),  # of an earlier release
         ({"import": {"format": "azure", "sessions": "none"}}, False),
         ({"import": {"format": "weka", "sessions": "as given"}}, False),
         ({"slice": {}, "of": [{"recipe": {"import": {"sessions": "guessed"}}}]}, True),

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.tracegen.randomness import make_gamma_gaps
-from tracegen.randomness.gamma import FILE, load_gaps
+from tracegen.randomness.draws import FILE, load_gaps
 from tracegen.recipe.recipe import SHAPES
 
 

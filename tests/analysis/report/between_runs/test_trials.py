@@ -9,22 +9,22 @@ from tests.support.summaries import FAILED, summary_of
 
 
 def test_distances_worked_by_hand() -> None:
-    """The mean of 90 and 110 is 100; the means of the four resamples are 90, 100, 100, 110.
+    """The mean of 90 and 110 is 100; their logs have the mean ln 99.499 and the deviation 0.1419.
 
-    The 2.5% quantile is at 0.025 × 3 = 0.075: 90.75.
+    t(0.975; 1) is 12.706: exp(12.706 × 0.1419 ÷ √2) = 3.578, from 99.499 ÷ 3.578 = 27.81 to 99.499 × 3.578 = 356.03.
     """
     data = gathered_of(summary_of(wall_clock_tok_s=90.0), summary_of(wall_clock_tok_s=110.0), systems="aa")
     rows = list_deviations(data)
     assert rows["metric"].to_list() == ["wall_clock_tok_s"] * 2
     assert rows["value_share"].to_list() == pytest.approx([-0.1, 0.1])
-    assert rows["low_share"].to_list() == pytest.approx([-0.0925] * 2)
-    assert rows["high_share"].to_list() == pytest.approx([0.0925] * 2)
+    assert rows["low_share"].to_list() == pytest.approx([-0.7219] * 2, abs=1e-4)
+    assert rows["high_share"].to_list() == pytest.approx([2.5603] * 2, abs=1e-4)
     assert rows["order"].to_list() == [0, 1]
     ((caption, table),) = tabulate_spread(data).items()
     assert "cv" in caption
     assert table.row(0, named=True) == {
-        "metric": "wall_clock_tok_s", "system": "a", "trials": 2, "mean": 100.0, "low": 90.75, "high": 109.25,
-        "cv": pytest.approx(0.02**0.5), "least": 90.0, "greatest": 110.0,
+        "metric": "wall_clock_tok_s", "system": "a", "trials": 2, "mean": 100.0,
+        "low": pytest.approx(27.806, abs=1e-3), "high": pytest.approx(356.034, abs=1e-3), "cv": pytest.approx(0.02**0.5), "least": 90.0, "greatest": 110.0,
     }  # fmt: skip
 
 

@@ -12,17 +12,16 @@ from analysis.comparison.ratios import Ratio
 from analysis.report.sides.chart import draw_forest
 from analysis.report.sides.forest import fit_axis
 from analysis.report.svg import render_file
-from tests.analysis.comparison.crafting import CPU, Craft, three
-from tests.analysis.report.sides.comparing import sides_of
+from tests.analysis.comparison.crafting import CPU, Craft, compare_found, three
 
 TEXT = "{http://www.w3.org/2000/svg}text"
 
 
 def test_each_label_is_in_line_with_its_figures(craft: Craft) -> None:
     """A row that is not judged has no dot, and its figures stay beside its label."""
-    reads = {"nvme_read_gib_s": 2.0, "nvme_read_p95_ms": 30.0}
-    fewer = {"nvme_read_gib_s": 1.0, "nvme_read_p95_ms": 20.0}
-    sides = sides_of(
+    reads = {"nvme_read_gib_s": 2.0, "nvme_read_p95_ms": 30.0, "nvme_read_bytes": 2 << 30}
+    fewer = {"nvme_read_gib_s": 1.0, "nvme_read_p95_ms": 20.0, "nvme_read_bytes": 1 << 30}
+    sides = compare_found(
         {
             "drive": three(craft, "d", (1.0, 1.0, 1.0), values=reads),
             "dram": three(craft, "m", (1.5, 1.5, 1.5), conditions=CPU, plan="q", values=fewer),
@@ -47,7 +46,7 @@ def test_each_label_is_in_line_with_its_figures(craft: Craft) -> None:
 
 
 def ratio(value: float, low: float, high: float, better: str) -> Ratio:
-    return Ratio("m", "a", "b", better, 1, value, low, high)  # type: ignore[arg-type]
+    return Ratio("m", "a", "b", better, ratio=value, low=low, high=high)  # type: ignore[arg-type]
 
 
 @given(
@@ -64,17 +63,18 @@ def test_everything_is_on_the_axis_and_better_is_to_the_right(drawn: list[tuple[
     for each in ratios:
         mark = axis.mark(each)
         assert mark is not None
-        assert 0 <= (mark.low or 0) <= mark.at + 0.01 <= (mark.high or 0) + 0.02 <= 100.03
+        at, low, high = (place or 0.0 for place in mark)
+        assert 0 <= low <= at + 0.01 <= high + 0.02 <= 100.03
         if abs((each.ratio or 1) - 1) > 1e-3:
             is_better = ((each.ratio or 0) > 1) == (each.better == "higher")
-            assert (mark.at > one) == is_better
+            assert (at > one) == is_better
     places = [place for place, _ in axis.ticks()]
     assert one in places
     assert all(later - earlier >= 12 for earlier, later in itertools.pairwise(places))
 
 
 def test_ratios_that_are_not_judged_have_no_mark() -> None:
-    unjudged = Ratio("m", "a", "b", None, 1, 2.0, 1.9, 2.1)
+    unjudged = Ratio("m", "a", "b", None, ratio=2.0, low=1.9, high=2.1)
     axis = fit_axis([unjudged])
     assert axis.mark(unjudged) is None
     assert axis.place(1.0) == pytest.approx(50)

@@ -1,33 +1,34 @@
-"""Systems of a report against one of them: ratios by hand, refusals, and the ranking."""
+"""Systems of a report against one of them: ratios by hand, and refusals."""
 
 import json
 import math
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from analysis.report.sides.ranking import rank_systems
-from analysis.report.sides.remarks import list_remarks, write_sides
+from analysis.comparison.equal_work.measuring import EQUAL_WORK
+from analysis.comparison.rows import convert_comparison, list_remarks, tabulate_comparison, tabulate_trials
+from analysis.comparison.sentences import describe_comparison
+from analysis.report.export import write_comparison
 from analysis.report.sides.section import render_sides
-from analysis.report.sides.tables import convert_sides, tabulate_side_trials, tabulate_sides
-from tests.analysis.comparison.crafting import CPU, Craft, resampled_means, three
-from tests.analysis.report.sides.comparing import sides_of
+from tests.analysis.comparison.crafting import Craft, compare_found, three
 
 DRIVES = {
+    "elapsed_s": (13.0, 10.0),
+    "wall_clock_tok_s": (1000.0, 1300.0),
     "nvme_read_gib_s": (2.0, 3.0),
     "nvme_read_p95_ms": (30.0, 20.0),
     "ttfb_p95_ms": (90.0, 90.0),
-    "wall_clock_tok_s": (1000.0, 1300.0),
 }
 """Values of an old and of a new drive."""
 
 
 def drive(craft: Craft, name: str, side: int) -> list[Path]:
-    """Make three trials: 1% below, at, and 1% above the values of DRIVES; TTFT differs by 10%."""
+    """Make three trials whose rates are 1% below, at, and 1% above those of DRIVES; TTFT differs by 10%."""
     runs = []
     for trial, factor in enumerate((0.99, 1.0, 1.01)):
         values = {metric: pair[side] * factor for metric, pair in DRIVES.items()}
+        values["elapsed_s"] = DRIVES["elapsed_s"][side] / factor
         values["ttfb_p95_ms"] = DRIVES["ttfb_p95_ms"][side] * (1 + (factor - 1) * 10)
         runs.append(craft(f"{name}-{trial}", values=values))
     return runs
@@ -36,50 +37,37 @@ def drive(craft: Craft, name: str, side: int) -> list[Path]:
 def test_two_drives_worked_by_hand(craft: Craft) -> None:
     """3.0 / 2.0 = 1.5, 20 / 30 = 0.667, 1300 / 1000 = 1.3; both sides have the same spread.
 
-    The interval is that of all 27 × 27 pairs of resamples.
+    Logs of 0.99, 1 and 1.01 have the variance 1.00007e-4, t(0.975; 4) is 2.7764: half is 2.7764 × √(2 × 1.00007e-4 ÷ 3).
     """
-    sides = sides_of({"old": drive(craft, "old", 0), "new": drive(craft, "new", 1)})
-    (new,) = sides.sides
+    found = compare_found({"old": drive(craft, "old", 0), "new": drive(craft, "new", 1)})
+    (new,) = found.pairs
     assert {metric: round(ratio.ratio or 0, 6) for metric, ratio in new.ratios.items()} == {
+        EQUAL_WORK: 1.3,
         "wall_clock_tok_s": 1.3,
         "nvme_read_gib_s": 1.5,
         "nvme_read_p95_ms": 0.666667,
         "ttfb_p95_ms": 1.0,
     }
     reads = new.ratios["nvme_read_gib_s"]
-    means = np.log(resampled_means([0.99, 1.0, 1.01]))
-    ends = 1.5 * np.exp(np.quantile(np.subtract.outer(means, means), (0.025, 0.975)))
-    assert (reads.low, reads.high) == pytest.approx(tuple(ends))
-    assert sides.describe() == (
-        "new is better than old: NVMe read rate 1.50 × (95% interval 1.48 to 1.52),"
-        " tokens/s 1.30 × (1.28 to 1.32), P95 of NVMe reads 0.67 × (0.66 to 0.68);"
-        " no difference shown: P95 of the storage part of TTFT 1.00 × (0.87 to 1.14)."
+    half = 2.7764 * math.sqrt(2 * 1.00007e-4 / 3)
+    assert (reads.low, reads.high) == pytest.approx((1.5 * math.exp(-half), 1.5 * math.exp(half)), rel=1e-5)
+    assert describe_comparison(found) == (
+        "new is better than old: equal work per second and tokens/s 1.30 × (95% interval 1.27 to 1.33),"
+        " P95 of NVMe reads 0.67 × (0.65 to 0.68);"
+        " no difference shown: P95 of the storage part of TTFT 1.0 × (0.8 to 1.3)."
     )
-    (group,) = tabulate_sides(sides)
+    (group,) = tabulate_comparison(found)
     assert [(row.old, row.new, row.times, row.tone) for row in group.rows] == [
+        ("0.0150", "0.0195", "1.30 ×", "better"),
         ("1,000", "1,300", "1.30 ×", "better"),
-        ("2.00", "3.00", "1.50 ×", "better"),
+        ("2.00", "3.00", "1.50 ×", "open"),  # shown, and not one of the metrics named beforehand
         ("30.0", "20.0", "0.67 ×", "better"),
-        ("90.0", "90.0", "1.00 ×", "equal"),
+        ("90.0", "90.0", "1.0 ×", "equal"),
     ]
-    assert sides.warnings == [
-        "With 3 trials per system, 20% of the metrics of equal systems would be told apart by chance."
-    ]
-    head, *rows = tabulate_side_trials(sides)
+    head, *rows = tabulate_trials(found)
     assert head[:3] == ["system", "trial", "configuration"]
     assert [row[0] for row in rows] == ["old"] * 3 + ["new"] * 3
     assert rows[0][3:5] == ["990", "1.98"]
-
-
-def test_one_trial_each_has_no_interval_and_no_verdict(craft: Craft) -> None:
-    sides = sides_of({"old": [craft("old")], "new": [craft("new", 2.0)]})
-    assert sides.describe() == (
-        "new against old, no verdict as there is no interval (one trial each): tokens/s 2.00 ×."
-    )
-    (group,) = tabulate_sides(sides)
-    assert {(row.words, row.tone, row.interval) for row in group.rows} == {("no interval: one trial each", "open", "–")}
-    mixed = sides_of({"old": three(craft, "b"), "new": [craft("c", 2.0)]})
-    assert "(one trial of new)" in mixed.describe()
 
 
 def test_another_load_is_refused_unless_a_baseline_is_named(craft: Craft) -> None:
@@ -87,47 +75,29 @@ def test_another_load_is_refused_unless_a_baseline_is_named(craft: Craft) -> Non
         "few": three(craft, "few", conditions={"users": 4}),
         "many": three(craft, "many", (1.9, 2.0, 2.1), conditions={"users": 8}),
     }
-    refused = sides_of(systems)
+    refused = compare_found(systems)
     assert refused.compared == []
-    assert refused.describe() == (
+    assert describe_comparison(refused) == (
         "many is not compared with few: they ran another load: users 8 (many) against 4 (few)."
     )
-    assert tabulate_sides(refused) == []
-    assert "users 8 (many) against 4 (few)" in render_sides(refused)
-    given = sides_of(systems, is_given=True)
-    assert given.describe().startswith("many is better than few: tokens/s 1.99 ×")
+    assert tabulate_comparison(refused) == []
+    assert render_sides(refused) == "", "the answer has said all"
+    given = compare_found(systems, is_given=True)
+    assert describe_comparison(given).startswith("many is better than few: equal work per second")
     assert "They differ in users 8 (many) against 4 (few)." in list_remarks(given)
 
 
 def test_other_traces_are_never_compared(craft: Craft) -> None:
     systems = {"chat": three(craft, "c"), "rag": three(craft, "r", trace="other", plan="q")}
     for is_given in (False, True):
-        sides = sides_of(systems, is_given=is_given)
-        assert sides.sides[0].why == "they replayed different traces"
-        assert sides.describe() == "rag is not compared with chat: they replayed different traces."
-    assert [rank.system for rank in rank_systems(sides)] == ["chat"]
+        found = compare_found(systems, is_given=is_given)
+        assert found.pairs[0].why == "they replayed different traces"
+        assert found.ranking == ["chat"]
 
 
 def test_a_system_without_a_valid_run_is_refused(craft: Craft) -> None:
-    sides = sides_of({"old": three(craft, "o"), "new": []})
-    assert sides.sides[0].why == "no valid run of new"
-
-
-def test_different_tiers_are_compared_and_what_depends_on_the_work_is_not_judged(craft: Craft) -> None:
-    reads = {"nvme_read_gib_s": 2.0, "hit_rate_prompt_tokens": 0.5}
-    fewer = {"nvme_read_gib_s": 1.0, "hit_rate_prompt_tokens": 0.75}
-    sides = sides_of(
-        {
-            "drive": three(craft, "d", values=reads),
-            "dram": three(craft, "m", conditions=CPU, plan="q", values=fewer),
-        }
-    )
-    (group,) = tabulate_sides(sides)
-    rows = {row.ratio.metric: row for row in group.rows}
-    assert rows["nvme_read_gib_s"].words == "not judged: it depends on the work"
-    assert (rows["hit_rate_prompt_tokens"].old, rows["hit_rate_prompt_tokens"].new) == ("50.0%", "75.0%")
-    assert "NVMe read rate" not in sides.describe()
-    assert sides.sides[0].varied == ["size of cpu 4 GiB (dram) against 0 GiB (drive)"]
+    found = compare_found({"old": three(craft, "o"), "new": []})
+    assert found.pairs[0].why == "no valid run of new"
 
 
 def test_several_configurations_have_a_row_each(craft: Craft) -> None:
@@ -140,31 +110,19 @@ def test_several_configurations_have_a_row_each(craft: Craft) -> None:
         ]
         for side, speed, growth in (("old", 1.0, 1.0), ("new", 2.0, 4.0))
     }
-    sides = sides_of(systems)
-    group = tabulate_sides(sides)[0]
-    assert [(row.head, row.old, row.new, row.times) for row in group.rows] == [
-        ("all configurations", "", "", "4.00 ×"),
-        ("users 4", "100", "200", "2.00 ×"),
-        ("users 8", "100", "800", "8.00 ×"),
+    found = compare_found(systems)
+    group = next(group for group in tabulate_comparison(found) if group.title == "throughput, tok/s")
+    assert [(row.head, row.old, row.new, row.ratio.ratio) for row in group.rows] == [
+        ("all configurations", "", "", pytest.approx(4.0)),
+        ("users 4", "100", "200", pytest.approx(2.0)),
+        ("users 8", "100", "800", pytest.approx(8.0)),
     ]
-    assert "over 2 configurations" in sides.describe()
-    assert "geometric mean" in render_sides(sides)
-
-
-def test_a_ranking_has_intervals_except_for_single_trials(craft: Craft) -> None:
-    sides = sides_of({"slow": three(craft, "slow"), "fast": three(craft, "fast", (1.9, 2.0, 2.1))}, is_given=True)
-    fast, base = rank_systems(sides)
-    assert (fast.system, fast.trials, base.trials) == ("fast", 3, 3)
-    assert (fast.low or math.inf) < (fast.speed_up or 0) < (fast.high or 0)
-    assert (fast.tok_s_low or math.inf) < (fast.tok_s or 0) < (fast.tok_s_high or 0)
-    assert (base.speed_up, base.low) == (1.0, None)
-    assert (base.tok_s_low or math.inf) < (base.tok_s or 0), "the baseline's own trials differ, too"
-    alone, _ = rank_systems(sides_of({"one": [craft("one")], "two": [craft("two", 2.0)]}))
-    assert (alone.trials, alone.low, alone.high, alone.tok_s_low) == (1, None, None, None)
+    assert "over 2 of 2 configurations" in describe_comparison(found)
+    assert "the geometric mean of their ratios" in render_sides(found)
 
 
 def test_three_systems_have_a_row_each_and_one_sentence(craft: Craft) -> None:
-    sides = sides_of(
+    found = compare_found(
         {
             "base": three(craft, "b"),
             "same": three(craft, "s", (0.97, 1.0, 1.04)),
@@ -172,23 +130,46 @@ def test_three_systems_have_a_row_each_and_one_sentence(craft: Craft) -> None:
             "other": three(craft, "o", conditions={"pace": "open"}),
         }
     )
-    text = sides.describe()
-    assert text.startswith("Against base, tokens/s: fast 1.99 × (95% interval ")
+    text = describe_comparison(found)
+    assert text.startswith("Against base, equal work per second: fast 2.0 × (95% interval ")
     assert text.index("fast") < text.index("same")
     assert text.endswith(", no difference shown.")
-    assert [row.head for row in tabulate_sides(sides)[0].rows] == ["same", "fast"]
-    assert list_remarks(sides)[0] == (
-        "other is not compared with base: they ran another load: pace open (other) against asap (base)."
-    )
+    assert [row.head for row in tabulate_comparison(found)[0].rows] == ["fast", "same"]
+    refusal = "other is not compared with base: they ran another load: pace open (other) against asap (base)."
+    assert refusal in list_remarks(found)
+    assert refusal in render_sides(found)
+
+
+def test_what_disturbed_all_systems_alike_is_said_once(craft: Craft) -> None:
+    """The trials of each system were made one after the other on one machine."""
+    machine = {"host": "vm", "cpu": "EPYC", "cores": 2}
+    systems = {
+        name: [
+            craft(f"{name}-{n}", speed + n / 100, zero_ns=[(10 * place + n) * 10**9], machine=machine) for n in range(3)
+        ]
+        for place, (name, speed) in enumerate((("base", 1.0), ("two", 2.0), ("three", 3.0)))
+    }
+    text = describe_comparison(compare_found(systems))
+    assert text.count("not interleaved") == 1
+
+
+def test_metrics_without_values_are_named_once_with_the_reason(craft: Craft) -> None:
+    systems = {
+        side: [craft(f"{side}-{users}", values=values, conditions={"users": users}) for users in (4, 8)]
+        for side, values in (("old", {}), ("new", {"nvme_read_p95_ms": 5.0}))
+    }
+    found = compare_found(systems)
+    assert "nvme reads, P95, ms" not in {group.title for group in tabulate_comparison(found)}
+    (line,) = [remark for remark in list_remarks(found) if remark.startswith("Not compared: ")]
+    assert line == "Not compared: nvme reads, P95, ms: missing or 0 in a trial."
 
 
 def test_names_are_escaped_and_json_is_plain(craft: Craft) -> None:
-    sides = sides_of({"<b>": three(craft, "x"), "a|b": three(craft, "y", (1.9, 2.0, 2.1))})
-    page = render_sides(sides)
+    found = compare_found({"<b>": three(craft, "x"), "a|b": three(craft, "y", (1.9, 2.0, 2.1))})
+    page = render_sides(found)
     assert "<b>" not in page
     assert "&lt;b&gt;" in page
-    markdown = "\n".join(write_sides(sides, lambda text: text.replace("|", "\\|")))
-    assert "| a\\|b |" in markdown
-    found = json.loads(json.dumps(convert_sides(sides)))
-    assert found["baseline"] == "<b>"
-    assert found["systems"][0]["ratios"]["wall_clock_tok_s"]["winner"] == "a|b"
+    assert "| a\\|b |" in "\n".join(write_comparison(found))
+    plain = json.loads(json.dumps(convert_comparison(found)))
+    assert plain["baseline"] == "<b>"
+    assert plain["systems"][0]["ratios"]["wall_clock_tok_s"]["winner"] == "a|b"

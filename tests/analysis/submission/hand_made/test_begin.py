@@ -73,7 +73,7 @@ def test_begin_prints_the_expected_time_and_the_empty_fields(tmp_path: Path) -> 
     missing = call("submission", "begin", tmp_path / "work", *names, "--cache-dir", tmp_path / "cache", code=2)
     assert f"--cache-dir {tmp_path}/cache: no such directory; create it" in missing.stderr
     (tmp_path / "cache").mkdir()
-    assert done.stdout.splitlines()[0] == "3 options, 3 trials each: 48 minutes, plus the time to drain"
+    assert done.stdout.splitlines()[0] == "3 options, 3 trials each: 57 minutes, plus the time to drain"
     assert "solution.nodes" in done.stdout
     again = call("submission", "begin", tmp_path / "work", *names, "--cache-dir", tmp_path / "cache", code=2)
     assert "but the rules require two" in again.stderr

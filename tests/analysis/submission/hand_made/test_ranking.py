@@ -8,14 +8,17 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import polars as pl
 import pytest
 
+from analysis.comparison.equal_work import measuring
+from analysis.comparison.equal_work.work import Unit, Work
+from analysis.runs.run import Run
 from analysis.submission import ranking
 from analysis.submission.package_tree import Package, Submission, find_packages, read_json
 from analysis.submission.ranking import rank_packages
-from analysis.submission.separation import check_samples, check_separation
-from tests.support.crafted_runs import SECOND, clean
+from analysis.submission.system import check_separation
+from tests.analysis.comparison.crafting import even_work
+from tests.support.crafted_runs import SECOND
 from tests.support.doubts import call
 from tests.support.submissions import Open, begun, edited, packed
 from tests.support.summaries import summary_of
@@ -39,32 +42,54 @@ def rivals(pristine: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) 
 SLOWER = {"option_1": 1.6, "option_2": 0.8}
 
 
-def test_packages_are_ranked_best_first(rivals: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def worked(run: Run, _unit: Unit) -> Work:
+    """The work of a run: duff does as much in a quarter less time than acme, at both options."""
+    return even_work(1.5 if "duff" in run.path.parts else 2.0)
+
+
+def test_packages_are_ranked_by_equal_work(rivals: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the rules' own figures acme is the better one at option 1, and so the baseline: 2.0 ÷ 1.5 = 1.33."""
     places = [rivals["duff"], rivals["acme"], rivals["evil"]]
+    monkeypatch.setattr(measuring, "read_work", worked)
     found = rank_packages([package for place in places for package in find_packages(place)])
     monkeypatch.setattr(ranking, "rank_packages", lambda *_: found)  # it takes seconds
     lines = call("submission", "compare", *places).stdout.splitlines()
     first = next(number for number, line in enumerate(lines) if not line.startswith("Not ranked: evil/box: "))
     assert "Not ranked: evil/box: option_1 (no memory) is missing." in lines[:first]
     assert "evil" not in "".join(lines[first:])
-    order = [line.split()[1] for line in lines if re.match(r"  [12]  ", line)]
-    assert order == ["acme/box", "duff/box", "duff/box", "acme/box"], "option 1, option 2"
-    assert "option_1, no memory: ranked by decode_read_gib_s, summed over ranks, mean of trials" in lines
-    assert "option_2, some memory: ranked by storage_tok_s, summed over ranks, mean of trials" in lines
+    order = [line.split()[1:4] for line in lines if re.match(r"  [12]  ", line)]
+    assert order == [
+        *(["duff/box", "1.333", "×"], ["acme/box", "1", "×"]),
+        *(["duff/box", "1", "×"], ["acme/box", "0.750", "×"]),
+    ], "option 1, option 2"
+    assert (
+        "option_1, no memory: ranked by equal work per second, against acme/box;"
+        " then the rules' figures, each over the run's own window"
+    ) in lines
     told = json.loads(call("submission", "compare", *places, "--json").stdout)
     assert {name: one["problems"] == [] for name, one in told["packages"].items()} == {
         "duff/box": True, "acme/box": True, "evil/box": False,
     }  # fmt: skip
     first, second = told["options"]
     assert [[one["package"] for one in option["ranking"]] for option in (first, second)] == [
-        ["acme/box", "duff/box"],
+        ["duff/box", "acme/box"],
         ["duff/box", "acme/box"],
     ]
+    assert [one["place"] for one in first["ranking"]] == [1, 2]
     claimed = json.loads((find_packages(rivals["duff"])[0].runs[0] / "summary.json").read_text())["options"]["option_1"]
-    assert first["ranking"][1]["decode_read_gib_s"] == claimed["decode_read_gib_s"]
-    (ratio,) = first["ratios"]
-    assert (first["cut"], ratio["a"], ratio["b"], ratio["verdict"]) == (True, "acme/box", "duff/box", "apart")
-    assert ratio["ratio"] == pytest.approx(7 / 4, rel=1e-5), "decode reads among the 20 and the 12 ops until the cut"
+    assert first["ranking"][0]["decode_read_gib_s"] == claimed["decode_read_gib_s"]
+    (pair,) = first["comparison"]["systems"]
+    assert (pair["system"], pair["ratios"]["equal_work"]["winner"]) == ("duff/box", "duff/box")
+    assert pair["ratios"]["equal_work"]["ratio"] == pytest.approx(4 / 3)
+
+
+def test_packages_that_cannot_be_compared_have_no_place(rivals: dict[str, Path]) -> None:
+    """Their drives had nothing to do for a while: the load limited them, and both were cut."""
+    lines = call("submission", "compare", rivals["duff"], rivals["acme"]).stdout.splitlines()
+    assert lines[0].startswith("option_1, no memory: not ranked, as no two can be compared; the rules' figures")
+    assert [line.split()[:4] for line in lines[2:4]] == [["–", "acme/box", "–", "–"], ["–", "duff/box", "–", "–"]]
+    assert lines[4].startswith("  duff/box is not compared with acme/box: the load limits, not the drive")
+    assert sum("is not compared" in line for line in lines) == 2, "once for each option"
 
 
 def kind(package: Package, place: Path, **names: str) -> Package:
@@ -101,17 +126,6 @@ def test_a_json_object_with_a_repeated_name_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text('{"options": {"x": 1}, "options": {"x": 2}}')
     with pytest.raises(InputError, match="an object has two values of one name"):
         read_json(tmp_path / "a.json")
-
-
-def test_counters_with_scaled_times_are_reported(tmp_path: Path) -> None:
-    """Halve the times of a run: it then has a sample every half second."""
-    path = clean().save(tmp_path / "run") / "device.parquet"
-    assert list(check_samples("run", path)) == []
-    table = pl.read_parquet(path)
-    table.with_columns(pl.col("interval_ns", "time_ns") // 2).write_parquet(path)
-    assert list(check_samples("run", path)) == [
-        "run/device.parquet has a sample every 0.50 s; the replayer takes one each second"
-    ]
 
 
 @pytest.mark.parametrize("late_s", [0, 100])

@@ -1,0 +1,261 @@
+"""Spans in which the runs of two systems did equal work, and whether they may be compared.
+
+A run that is cut in time executes as much of the plan as it can, and later parts of a plan differ
+from earlier ones. So rates over own windows divide different work. Here W is the least work in any
+window of the set, t(W) the time in which a run did it, and every rate is one over the span up to
+t(W). docs/comparing.md derives it and says where it fails.
+"""
+
+import math
+import statistics
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from analysis.comparison.equal_work.work import IDENTITY, DriveLoad, Unit, Work
+from analysis.log.columns import TOUCHES
+
+OVERLAP: Final = 0.75
+"""Least share of W that is the same moves in both runs; DRIVE is stricter about what matters."""
+UNDER_WAY: Final = 0.10
+"""Most of W that belongs to moves under way at t(W)."""
+BUSY: Final = 0.99
+"""Least share of a span in which the drive of a cut run had something to do."""
+LOST: Final = 0.02
+"""Most by which the ratio may be off as one drive had fewer moves in flight or other work.
+
+A drive delivers at most in proportion to the moves in flight, so equal numbers need no more proof;
+and a saturated drive needs no equal numbers. Both add up, and must not exceed CUT_ERROR.
+"""
+MIX: Final = 0.05
+"""Most by which tokens per unit of work may differ."""
+HALVES: Final = 0.25
+"""Most by which the ratios of the two halves of W may differ."""
+CUT_ERROR: Final = math.log(1.02)
+"""Systematic half-width of the ratio of cut runs, on the log scale."""
+SAME: Final = 0.02
+"""Most by which amounts may differ that count as the same: tokens, or what was asked of a tier."""
+LIMITING: Final = 0.8
+"""Least busy share of a drive that limits its run."""
+
+_LONGER: Final = "replay longer"
+_WHOLE: Final = "compare whole runs (--duration unlimited)"
+_LOAD: Final = f"replay with more users or without pauses, or {_WHOLE}"
+_LONGER_OR_LOAD: Final = f"{_LONGER}, with more users or without pauses, or {_WHOLE}"
+
+Works = Mapping[str, Sequence[Work]]
+"""The work of each trial by system."""
+Spans = Mapping[str, Sequence[float]]
+"""t(W) of each trial by system, in s since its warm-up."""
+
+
+@dataclass(frozen=True)
+class EqualWork:
+    """The spans of equal work of two systems in one configuration.
+
+    Attributes:
+        unit: what counts as work.
+        amount: W, in that unit.
+        spans_s: t(W) of each trial by system, in s since its warm-up.
+        ends_ns: the same on the clock of the trial's log.
+        is_cut: whether a run was cut.
+        busy: mean busy share of the nvme tier over the spans by system; None without that tier.
+        reason: why runs that were cut cannot be compared; empty if they can.
+        remedy: what would make it possible.
+        same_tokens: whether tokens per unit of work agree within SAME.
+        same_misses: whether the shares of the work that were missed agree within SAME.
+    """
+
+    unit: Unit
+    amount: float
+    spans_s: dict[str, list[float]]
+    ends_ns: dict[str, list[int]]
+    is_cut: bool
+    busy: dict[str, float | None]
+    reason: str = ""
+    remedy: str = ""
+    same_tokens: bool = True
+    same_misses: bool = True
+
+    def has_ends_before(self, works: Works) -> bool:
+        """Return whether a span ends before its run does, so that its metrics are not the run's."""
+        return any(
+            end_ns < work.last_ns
+            for system, own in works.items()
+            for work, end_ns in zip(own, self.ends_ns[system], strict=True)
+        )
+
+    @property
+    def is_limited_by_load(self) -> bool:
+        """Whether the drive of a system had nothing to do for much of the time."""
+        return any(share is not None and share < LIMITING for share in self.busy.values())
+
+
+def find_equal_work(works: Works, unit: Unit) -> EqualWork:
+    """Find the spans in which the trials of two systems did equal work.
+
+    Args:
+        works: the work of each trial by system, in one unit.
+        unit: that unit.
+    """
+    every = [work for own in works.values() for work in own]
+    amount = min(work.total for work in every)
+    spans = {system: [work.find_time(amount) for work in own] for system, own in works.items()}
+    is_cut = any(work.is_cut for work in every)
+    tokens = _sum_means(works, spans, "tokens")
+    mix = max(tokens) / min(tokens) - 1 if min(tokens) > 0 else math.inf if max(tokens) > 0 else 0.0
+    reason, remedy = "", ""
+    if is_cut or amount <= 0:
+        reason, remedy = next(_find_reasons(works, spans, amount, mix, unit), ("", ""))
+    missed = [sums / amount for sums in _sum_means(works, spans, "missed")] if amount > 0 else [0.0]
+    return EqualWork(
+        unit,
+        amount,
+        spans_s=spans,
+        ends_ns={
+            system: [work.begin_ns + round(span * 1e9) for work, span in zip(own, spans[system], strict=True)]
+            for system, own in works.items()
+        },
+        is_cut=is_cut,
+        busy={system: _mean_busy(own, spans[system]) for system, own in works.items()},
+        reason=reason,
+        remedy=remedy,
+        same_tokens=mix <= SAME,
+        same_misses=max(missed) - min(missed) <= SAME,
+    )
+
+
+def _sum_means(works: Works, spans: Spans, column: str) -> list[float]:
+    """Sum a column over the span of each trial; return the means of both systems."""
+    return [
+        statistics.fmean(work.sum_until(span, column) for work, span in zip(own, spans[system], strict=True))
+        for system, own in works.items()
+    ]
+
+
+def _mean_busy(works: Sequence[Work], spans: Sequence[float]) -> float | None:
+    shares = [work.measure_busy(span) for work, span in zip(works, spans, strict=True)]
+    known = [share for share in shares if share is not None]
+    return statistics.fmean(known) if known else None
+
+
+def _find_reasons(works: Works, spans: Spans, amount: float, mix: float, unit: Unit) -> Iterator[tuple[str, str]]:
+    """Yield why the ratio of cut runs may be that of their loads, and the remedy."""
+    each = [(system, *pair) for system, own in works.items() for pair in zip(own, spans[system], strict=True)]
+    if amount <= 0 or min(span for *_, span in each) <= 0:
+        yield "a run did no work in its window", _LONGER
+        return
+    under_way = max(work.sum_under_way(span) for _, work, span in each) / amount
+    if under_way > UNDER_WAY:
+        yield f"{under_way:.1%} of the work belongs to moves under way at the cut (at most {UNDER_WAY:.0%})", _LONGER
+    for system, work, span in each:
+        load = _measure_load(work, TOUCHES, span)
+        busy = load.busy if load else 0.0
+        if busy < BUSY:
+            device = "drive" if work.has_drive else "memory"
+            text = f"the {device} of {system} was busy {busy:.1%} of the time ({BUSY:.0%} needed)"
+            yield f"the load limits, not the {device}: {text}", _LOAD
+    starved = _measure_starved(works, spans)
+    unlike = _compare_drives(works, spans) if unit == "bytes" else 0.0
+    if starved > LOST - unlike and starved >= unlike:
+        text = f"with fewer moves in flight a system may have lost {starved:.1%} of its rate"
+        yield f"the load limits: {text} (at most {max(LOST - unlike, 0.0):.1%})", _LONGER_OR_LOAD
+    elif unlike > LOST - starved:
+        text = f"what the drives did for it differs by {unlike:.1%} (at most {max(LOST - starved, 0.0):.1%})"
+        yield f"{text}: the runs were cut in different parts of the plan", _LONGER
+    if mix > MIX:
+        text = f"tokens per unit of work differ by {mix:.1%} (at most {MIX:.0%})"
+        yield f"{text}: the runs were cut in different parts of the plan", _LONGER
+    overlap = _measure_overlap(each, amount, unit)
+    if overlap < OVERLAP:
+        yield f"only {overlap:.1%} of the work is the same in both ({OVERLAP:.0%} needed)", _LONGER
+    first, second = _compare_halves(works, spans, amount)
+    if max(first, second) > (1 + HALVES) * min(first, second):
+        text = f"the ratio moves: {first:.2f} in the first half of the work, {second:.2f} in the second"
+        yield text, f"{_LONGER}, or {_WHOLE}"
+
+
+def _measure_starved(
+    works: Works,
+    spans: Mapping[str, Sequence[float]],
+) -> float:
+    """Return the share of its rate that a drive may have lost by fewer moves in flight.
+
+    Reads, writes or both may limit: that which is always busy and lost least. A system without a
+    drive is limited by its other tiers.
+    """
+    lost = 1.0
+    for sides in (TOUCHES, ("read",), ("write",)):
+        if lost <= LOST / 10:  # each takes seconds of millions of moves
+            break
+        loads = {
+            system: [
+                _measure_load(
+                    work,
+                    sides,
+                    span,
+                )
+                for work, span in zip(own, spans[system], strict=True)
+            ]
+            for system, own in works.items()
+        }
+        if all(load is not None and load.busy >= BUSY for own in loads.values() for load in own):
+            known = {system: [load for load in own if load] for system, own in loads.items()}
+            depths = [statistics.fmean(load.depth for load in own) for own in known.values()]
+            power = max(load.power for own in known.values() for load in own)
+            lost = min(lost, 1 - (min(depths) / max(depths)) ** power)
+    return lost
+
+
+def _measure_load(work: Work, sides: Collection[str], span: float) -> DriveLoad | None:
+    return work.measure_load(sides if work.has_drive else (), span)
+
+
+def _compare_drives(
+    works: Works,
+    spans: Mapping[str, Sequence[float]],
+) -> float:
+    """Return by how much the bytes that the drives moved differ, as a share of one's."""
+    moved = [
+        [
+            statistics.fmean(
+                work.sum_until(
+                    span,
+                    f"{side}_bytes",
+                )
+                for work, span in zip(own, spans[system], strict=True)
+            )
+            for side in TOUCHES
+        ]
+        for system, own in works.items()
+    ]
+    most = max(sum(sides) for sides in moved)
+    return sum(abs(one - other) for one, other in zip(*moved, strict=True)) / most if most else 0.0
+
+
+def _measure_overlap(each: Sequence[tuple[str, Work, float]], amount: float, unit: Unit) -> float:
+    """Return the least share of the work that a trial has in common with the first one."""
+    _, first, span = each[0]
+    base = first.list_done(span, unit)
+    shares = [
+        base.join(work.list_done(end, unit).rename({"done": "other"}), on=IDENTITY[unit])
+        .select(pl.min_horizontal("done", "other").sum())
+        .item()
+        for _, work, end in each[1:]
+    ]
+    return float(min(shares)) / amount
+
+
+def _compare_halves(works: Works, spans: Spans, amount: float) -> tuple[float, float]:
+    """Return the ratios of the systems' mean times for each half of the work."""
+    halves = [
+        [
+            (half := statistics.fmean(work.find_time(amount / 2) for work in own)),
+            statistics.fmean(spans[system]) - half,
+        ]
+        for system, own in works.items()
+    ]
+    (first, second), (other_first, other_second) = halves
+    return first / other_first, second / other_second

@@ -1,0 +1,1 @@
+"""Predictions against measurements of the same work."""

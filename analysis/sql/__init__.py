@@ -1,1 +1,0 @@
-"""SQL queries over a run's log."""
