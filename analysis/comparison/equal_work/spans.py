@@ -160,10 +160,10 @@ def _find_reasons(works: Works, spans: Spans, amount: float, mix: float, unit: U
     starved = _measure_starved(works, spans)
     unlike = _compare_drives(works, spans) if unit == "bytes" else 0.0
     if starved > LOST - unlike and starved >= unlike:
-        text = f"with fewer moves in flight a system may have lost {starved:.1%} of its rate"
-        yield f"the load limits: {text} (at most {max(LOST - unlike, 0.0):.1%})", _LONGER_OR_LOAD
+        text = f"with fewer moves in flight a system may have lost {starved:.2%} of its rate"
+        yield f"the load limits: {text} (at most {max(LOST - unlike, 0.0):.2%})", _LONGER_OR_LOAD
     elif unlike > LOST - starved:
-        text = f"what the drives did for it differs by {unlike:.1%} (at most {max(LOST - starved, 0.0):.1%})"
+        text = f"what the drives did for it differs by {unlike:.2%} (at most {max(LOST - starved, 0.0):.2%})"
         yield f"{text}: the runs were cut in different parts of the plan", _LONGER
     if mix > MIX:
         text = f"tokens per unit of work differ by {mix:.1%} (at most {MIX:.0%})"

@@ -115,7 +115,7 @@ def test_fewer_moves_in_flight_count_unless_the_drive_is_saturated(shallow: floa
     """Half as many moves are in flight at the fast drive: it may have lost half its rate if that grows with them."""
     slow = streams([4, 8] * 4, [shallow, 8] * 4)
     fast = streams([2, 4] * 4, [shallow * 2, 16] * 4, times=0.5)
-    lost = "the load limits: with fewer moves in flight a system may have lost 50.0% of its rate"
+    lost = "the load limits: with fewer moves in flight a system may have lost 50.00% of its rate"
     assert find(slow, fast).reason.startswith(lost) == is_refused
 
 
@@ -132,7 +132,7 @@ def test_drives_that_did_other_parts_of_the_work_are_refused() -> None:
         reads = np.where(np.arange(400) % 2, 0, sizes)
         return craft(np.arange(400) // 2, 1, sizes, cut_s=200, read_bytes=reads.astype(np.int64))
 
-    assert "what the drives did for it differs by 3.8%" in find(serve(1.0), serve(1.04)).reason
+    assert "what the drives did for it differs by 3.85%" in find(serve(1.0), serve(1.04)).reason
     assert not find(serve(1.0), serve(1.01)).reason
 
 
