@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Final
 
 from analysis.comparison.conditions import (
@@ -102,9 +103,8 @@ class Comparison:
     @property
     def ranking(self) -> list[str]:
         """The systems that have a rate of equal work, the best first."""
-        speeds = {
-            self.baseline: 1.0,
-        } | {pair.name: pair.speed for pair in self.pairs if pair.speed is not None}
+        speeds = {self.baseline: 1.0}
+        speeds |= {pair.name: pair.speed for pair in self.pairs if pair.speed is not None}
         return sorted(speeds, key=lambda name: -speeds[name])
 
     @property
@@ -136,14 +136,10 @@ def compare_systems(
         InputError: two systems have no configuration in common, or a name is unknown.
     """
     names = select_metrics([trial.summary for own in trials.values() for trial in own], metrics)
+    family = metrics or FAMILY
     pairs = [
-        _compare_pair(
-            {system: trials[system] for system in (name, baseline)},
-            vary,
-            names,
-            metrics or FAMILY,
-        )
-        for name in trials
+        _compare_pair({name: own, baseline: trials[baseline]}, vary, names, family)
+        for name, own in trials.items()
         if name != baseline
     ]
     return _order(baseline, trials, pairs)
@@ -191,9 +187,8 @@ def _compare_found(
     if refused := [condition for condition in vary if condition in fixed]:
         differences = "; ".join(_describe_varied(systems, refused))
         return Pair(name, baseline, why=f"they ran another load: {differences}")
-    if not set.intersection(
-        *({str(trial.run.trace_fingerprint) for trial in own} for own in systems.values()),
-    ):
+    traces = [{str(trial.run.trace_fingerprint) for trial in own} for own in systems.values()]
+    if not set.intersection(*traces):
         return Pair(name, baseline, why="they replayed different traces")
     summaries = [trial.summary for own in systems.values() for trial in own]
     known = [metric for metric in metrics if any(summary.numbers.get(metric) for summary in summaries)]
@@ -210,15 +205,13 @@ def _compare_pair(
     configurations, unmatched = match_configurations(systems, vary)
     measured = [measure_configuration(one, metrics) for one in configurations]
     shown = [metric for metric in metrics if not _is_equal_work(measured, metric)]
-    differing = [
-        condition
-        for condition in list_differing(
-            systems.values(),
-        )
-        if condition != "unknown"
-    ]
+    differing = [name for name in list_differing(systems.values()) if name != "unknown"]
     comparable = [one for one in measured if one.metrics]
     refused = next((one.equal for one in measured if one.equal.reason), None)
+    each = {
+        one.configuration.name: compute_ratios([one], (name, baseline), shown, family)
+        for one in (comparable if len(measured) > 1 else ())
+    }
     pair = Pair(
         name,
         baseline,
@@ -226,17 +219,7 @@ def _compare_pair(
         measured=measured,
         metrics=shown,
         ratios=compute_ratios(comparable, (name, baseline), shown, family) if comparable else {},
-        each={
-            one.configuration.name: compute_ratios(
-                [one],
-                (name, baseline),
-                shown,
-                family,
-            )
-            for one in comparable
-        }
-        if len(measured) > 1
-        else {},
+        each=each,
         varied=_describe_varied(systems, drop_followers(differing)),
         unmatched=unmatched,
         warnings=[
@@ -269,18 +252,8 @@ def _is_equal_work(measured: Sequence[Measured], metric: str) -> bool:
     """Return whether a metric has one value on both systems by construction, as counts have."""
     if describe(metric).better_system is not None:
         return False
-    values = [
-        {
-            value
-            for system in one.metrics
-            for value in one.values(
-                system,
-                metric,
-            )
-        }
-        for one in measured
-    ]
-    return all(len(own) <= 1 for own in values)
+    each = (set(chain(*(one.values(system, metric) for system in one.metrics))) for one in measured)
+    return all(len(values) <= 1 for values in each)
 
 
 def list_differing(systems: Iterable[Sequence[Trial]]) -> list[str]:
@@ -296,14 +269,9 @@ def _describe_varied(systems: Mapping[str, Sequence[Trial]], names: Iterable[str
     known = {system: conditions_of(own[0]) for system, own in systems.items()}
     texts = []
     for name in names:
-        values = {
-            system: format_condition(
-                name,
-                run.get(name),
-                run.get("headroom"),
-            )
-            for system, run in known.items()
-        }
-        against = " against ".join(f"{value} ({system})" for system, value in values.items())
+        values = (
+            f"{format_condition(name, run.get(name), run.get('headroom'))} ({system})" for system, run in known.items()
+        )
+        against = " against ".join(values)
         texts.append(f"{name.replace('usable_bytes.', 'size of ').replace('_', ' ')} {against}")
     return texts

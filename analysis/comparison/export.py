@@ -23,13 +23,7 @@ def convert_statistics(
             "cut": one.cut,
             "same_plan": one.same_plan,
             "own_windows": {
-                metric: {
-                    system: asdict(
-                        one.statistics(system, metric),
-                    )
-                    for system in one.trials
-                }
-                for metric in metrics
+                metric: {system: asdict(one.statistics(system, metric)) for system in one.trials} for metric in metrics
             },
         }
         for one in configurations

@@ -65,10 +65,8 @@ class Estimate:
         """Return the interval of the ratio; None without a standard error."""
         if self.error is None:
             return None
-        half = math.hypot(
-            find_t(1 - (1 - confidence) / 2, self.freedom) * self.error,
-            self.systematic,
-        )
+        random = find_t(1 - (1 - confidence) / 2, self.freedom) * self.error
+        half = math.hypot(random, self.systematic)
         return math.exp(self.log - half), math.exp(self.log + half)
 
     @property
@@ -77,15 +75,9 @@ class Estimate:
         beyond = self.log**2 - self.systematic**2
         if self.error is None or beyond <= 0:
             return 1.0
-        return (
-            0.0
-            if self.error == 0
-            else 2
-            * _find_tail(
-                math.sqrt(beyond) / self.error,
-                self.freedom,
-            )
-        )
+        if self.error == 0:
+            return 0.0
+        return 2 * _find_tail(math.sqrt(beyond) / self.error, self.freedom)
 
 
 def compute_statistics(values: Iterable[float | None]) -> Statistics:
@@ -136,14 +128,8 @@ def estimate_ratio(strata: Sequence[Stratum], systematic: float = 0.0) -> Estima
     for values, others in strata:
         logs = [[math.log(value) for value in own] for own in (values, others)]
         total += statistics.fmean(logs[0]) - statistics.fmean(logs[1])
-        variances += [
-            (
-                statistics.variance(own) / len(own),
-                len(own) - 1,
-            )
-            for own in logs
-            if len(own) > 1
-        ]
+        known = [own for own in logs if len(own) > 1]
+        variances += [(statistics.variance(own) / len(own), len(own) - 1) for own in known]
     log = total / len(strata)
     if len(variances) < 2 * len(strata):
         return Estimate(log, None, 0.0, systematic)

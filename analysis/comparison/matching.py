@@ -131,12 +131,8 @@ def match_workloads(systems: Systems, vary: Sequence[str]) -> list[Configuration
         if len(groups) > 1:
             unlike = "traces" if len({trace for trace, _ in groups}) > 1 else "conditions"
             problem = f"{system} mixes runs with different {unlike}"
-            raise InputError(
-                problem,
-                "give each its own set of runs",
-                subject="workload",
-                setting="by",
-            )
+            remedy = "give each its own set of runs"
+            raise InputError(problem, remedy, subject="workload", setting="by")
     return [make_configuration(system, {system: own}) for system, own in systems.items()]
 
 
@@ -159,13 +155,8 @@ def make_configuration(name: str, systems: Systems) -> Configuration:
     differing = find_differing(*map(conditions_of, trials))
     orders = {kind_of(info.conditions) for trial in trials for info in trial.run.infos}
     planned_by = _PLANNED_BY if orders == {"trace"} else (*_PLANNED_BY, *_ORDERED_BY)
-    same_plan = "live" not in orders and not any(
-        is_varied(
-            condition,
-            planned_by,
-        )
-        for condition in differing
-    )
+    is_planned_apart = any(is_varied(condition, planned_by) for condition in differing)
+    same_plan = "live" not in orders and not is_planned_apart
     if same_plan:
         check_common_plan(trials)
     first = trials[0].run
@@ -305,12 +296,8 @@ def find_path_names(sets: Sequence[Sequence[Path]]) -> list[str] | None:
     absolute = [[path.absolute() for path in runs] for runs in sets]
     top = _common_folder(run.parent for runs in absolute for run in runs)
     stems = [_common_stem([run.name for run in runs]) for runs in absolute]
-    folders = [
-        str(
-            _common_folder(run.parent for run in runs).relative_to(top),
-        )
-        for runs in absolute
-    ]
+    shared = (_common_folder(run.parent for run in runs) for runs in absolute)
+    folders = [str(folder.relative_to(top)) for folder in shared]
     values = [name.partition("=")[2] or name for name in folders]
     for names in (stems, folders, values):
         is_distinct = len(set(names)) == len(names) and not {"", "."} & set(names)

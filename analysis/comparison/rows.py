@@ -92,12 +92,8 @@ def tabulate_comparison(comparison: Comparison, *, brief: bool = True) -> list[R
     if len(compared) == 1 and not compared[0].each:
         (pair,) = compared
         shown = [ratio for ratio in pair.ratios.values() if not _has_nothing(ratio)]
-        return [
-            RowGroup(
-                "",
-                [_make_row(_name_row(ratio.metric, pair), pair, ratio) for ratio in shown],
-            ),
-        ]
+        rows = [_make_row(_name_row(ratio.metric, pair), pair, ratio) for ratio in shown]
+        return [RowGroup("", rows)]
     groups = []
     for metric in metrics:
         if brief and metric not in BRIEF:
@@ -138,15 +134,8 @@ def _list_rows(pair: Pair, metric: str, systems: int) -> list[Row]:
     whole = ", ".join(filter(None, (name, "all configurations" if pair.each else "")))
     rows = [_make_row(whole, pair, pair.ratios[metric])]
     if systems == 1:
-        rows += [
-            _make_row(
-                one,
-                pair,
-                ratios[metric],
-            )
-            for one, ratios in pair.each.items()
-            if metric in ratios
-        ]
+        each = ((one, ratios[metric]) for one, ratios in pair.each.items() if metric in ratios)
+        rows += [_make_row(one, pair, ratio) for one, ratio in each]
     return rows
 
 
@@ -221,15 +210,8 @@ def _format_trial(metric: str, summary: Summary) -> str:
 def list_remarks(comparison: Comparison) -> list[str]:
     """Return what a reader must know of a comparison: the spans, what differs, what is left out."""
     pairs = comparison.compared
-    spans = [
-        text
-        for pair in pairs
-        for one in pair.measured
-        for text in describe_span(
-            one,
-            named=bool(pair.each),
-        )
-    ]
+    measured = [(one, bool(pair.each)) for pair in pairs for one in pair.measured]
+    spans = [text for one, named in measured for text in describe_span(one, named=named)]
     varied = [f"They differ in {'; '.join(pair.varied)}." for pair in pairs if pair.varied]
     refused = [describe_pair(pair) for pair in comparison.pairs if pair.why] if len(comparison.pairs) > 1 else []
     unmatched = [f"Left out: {why}." for pair in pairs for why in pair.unmatched]

@@ -65,9 +65,8 @@ def describe_pair(pair: Pair) -> str:
         clauses.append(f"{a} is {word} than {b}: {_list_ratios(better or worse)}")
     for words in dict.fromkeys(map(describe_verdict, equal)):
         start = words if clauses else f"{words[:1].upper()}{words[1:]} between {a} and {b}"
-        clauses.append(
-            f"{start}: {_list_ratios(one for one in equal if describe_verdict(one) == words)}",
-        )
+        alike = (one for one in equal if describe_verdict(one) == words)
+        clauses.append(f"{start}: {_list_ratios(alike)}")
     if len(pair.measured) > 1:
         count = max(ratio.configurations for ratio in said)
         clauses[-1] += f", over {count} of {len(pair.measured)} configurations"

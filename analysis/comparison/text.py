@@ -37,13 +37,8 @@ def render_sets(systems: Systems, left_out: Mapping[Path, str]) -> list[str]:
     ]
     for system, own in systems.items():
         profiles = dict.fromkeys(filter(None, (one.summary.describe_profile() for one in own)))
-        lines += (
-            [
-                f"PREDICTED, not measured: {system}: with {' and '.join(profiles)}",
-            ]
-            if profiles
-            else []
-        )
+        if profiles:
+            lines.append(f"PREDICTED, not measured: {system}: with {' and '.join(profiles)}")
     return [*lines, *(f"LEFT OUT: {path}: {why}" for path, why in left_out.items())]
 
 
@@ -53,29 +48,14 @@ def render_comparison(comparison: Comparison) -> list[str]:
     groups = tabulate_comparison(comparison)
     if groups:
         is_pair = len(comparison.compared) == 1
-        head = [
-            "",
-            comparison.baseline,
-            comparison.compared[0].name if is_pair else "",
-            "ratio",
-            "95% interval",
-            "",
-        ]
-        rows = [head]
+        system = comparison.compared[0].name if is_pair else ""
+        rows = [["", comparison.baseline, system, "ratio", "95% interval", ""]]
         for group in groups:
             rows += [[group.title, "", "", "", "", ""]] if group.title else []
             indent = "  " if group.title else ""
-            rows += [
-                [
-                    indent + row.head,
-                    row.old,
-                    row.new,
-                    row.times,
-                    row.interval,
-                    row.words,
-                ]
-                for row in group.rows
-            ]
+            for row in group.rows:
+                cells = [indent + row.head, row.old, row.new, row.times, row.interval, row.words]
+                rows.append(cells)
         lines += [*align_columns(rows, left=(0, 5)), ""]
     lines += [
         *list_remarks(comparison),

@@ -47,9 +47,8 @@ def warn_of_copies(systems: Systems) -> list[str]:
     twice = dict.fromkeys(str(trial.run.path) for trial in trials if counts[trial.origin] > 1)
     if not twice:
         return []
-    return [
-        f"{', '.join(twice)} belongs to more than one system: a run cannot be compared with itself.",
-    ]
+    why = "a run cannot be compared with itself"
+    return [f"{', '.join(twice)} belongs to more than one system: {why}."]
 
 
 def warn_of_machines(systems: Systems) -> list[str]:
@@ -78,17 +77,8 @@ def warn_of_predictions(systems: Systems) -> list[str]:
         for system, kind in kinds.items()
         if len(kind) > 1
     ]
-    predicted, measured = (
-        ", ".join(
-            system
-            for system, kind in kinds.items()
-            if kind
-            == {
-                is_predicted,
-            }
-        )
-        for is_predicted in (True, False)
-    )
+    predicted = ", ".join(system for system, kind in kinds.items() if kind == {True})
+    measured = ", ".join(system for system, kind in kinds.items() if kind == {False})
     if predicted and measured:
         verb = "is" if ", " not in predicted else "are"
         warnings.append(
@@ -160,9 +150,8 @@ def find_disturbance(systems: Mapping[str, Sequence[Trial]]) -> Disturbance:
     if disturbed:
         remarks.append("the machine was busy with other work on both sides")
     if not is_mixed and _share_machine(systems):
-        remarks.append(
-            "the trials were not interleaved, so a drift of the machine counts as a difference",
-        )
+        why = "so a drift of the machine counts as a difference"
+        remarks.append(f"the trials were not interleaved, {why}")
     return Disturbance("; ".join(remarks))
 
 

@@ -151,7 +151,7 @@ def _find_reasons(works: Works, spans: Spans, amount: float, mix: float, unit: U
     if under_way > UNDER_WAY:
         yield f"{under_way:.1%} of the work belongs to moves under way at the cut (at most {UNDER_WAY:.0%})", _LONGER
     for system, work, span in each:
-        load = _measure_load(work, TOUCHES, span)
+        load = _measure_load(work, span, TOUCHES)
         busy = load.busy if load else 0.0
         if busy < BUSY:
             device = "drive" if work.has_drive else "memory"
@@ -177,10 +177,7 @@ def _find_reasons(works: Works, spans: Spans, amount: float, mix: float, unit: U
         yield text, f"{_LONGER}, or {_WHOLE}"
 
 
-def _measure_starved(
-    works: Works,
-    spans: Mapping[str, Sequence[float]],
-) -> float:
+def _measure_starved(works: Works, spans: Spans) -> float:
     """Return the share of its rate that a drive may have lost by fewer moves in flight.
 
     Reads, writes or both may limit: that which is always busy and lost least. A system without a
@@ -190,47 +187,26 @@ def _measure_starved(
     for sides in (TOUCHES, ("read",), ("write",)):
         if lost <= LOST / 10:  # each takes seconds of millions of moves
             break
-        loads = {
-            system: [
-                _measure_load(
-                    work,
-                    sides,
-                    span,
-                )
-                for work, span in zip(own, spans[system], strict=True)
-            ]
+        loads = [
+            [_measure_load(*pair, sides) for pair in zip(own, spans[system], strict=True)]
             for system, own in works.items()
-        }
-        if all(load is not None and load.busy >= BUSY for own in loads.values() for load in own):
-            known = {system: [load for load in own if load] for system, own in loads.items()}
-            depths = [statistics.fmean(load.depth for load in own) for own in known.values()]
-            power = max(load.power for own in known.values() for load in own)
+        ]
+        known = [[load for load in own if load is not None and load.busy >= BUSY] for own in loads]
+        if known == loads:
+            depths = [statistics.fmean(load.depth for load in own) for own in known]
+            power = max(load.power for own in known for load in own)
             lost = min(lost, 1 - (min(depths) / max(depths)) ** power)
     return lost
 
 
-def _measure_load(work: Work, sides: Collection[str], span: float) -> DriveLoad | None:
+def _measure_load(work: Work, span: float, sides: Collection[str]) -> DriveLoad | None:
     return work.measure_load(sides if work.has_drive else (), span)
 
 
-def _compare_drives(
-    works: Works,
-    spans: Mapping[str, Sequence[float]],
-) -> float:
+def _compare_drives(works: Works, spans: Spans) -> float:
     """Return by how much the bytes that the drives moved differ, as a share of one's."""
-    moved = [
-        [
-            statistics.fmean(
-                work.sum_until(
-                    span,
-                    f"{side}_bytes",
-                )
-                for work, span in zip(own, spans[system], strict=True)
-            )
-            for side in TOUCHES
-        ]
-        for system, own in works.items()
-    ]
+    sides = [_sum_means(works, spans, f"{side}_bytes") for side in TOUCHES]
+    moved = [*zip(*sides, strict=True)]
     most = max(sum(sides) for sides in moved)
     return sum(abs(one - other) for one, other in zip(*moved, strict=True)) / most if most else 0.0
 

@@ -39,7 +39,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class DriveLoad:
-    """DriveLoad of a drive in a span.
+    """The load of a drive in a span.
 
     Attributes:
         busy: the share of the time in which it had something to do.
@@ -133,12 +133,8 @@ class Work:
 
     def sum_under_way(self, seconds: float) -> float:
         """Sum the work of the moves that were under way at a time, as far as it was done."""
-        shares = np.where(
-            (self._starts < seconds) & (self._ends > seconds),
-            self.share_until(seconds),
-            0.0,
-        )
-        return float(self.moves["amount"].to_numpy() @ shares)
+        is_under_way = (self._starts < seconds) & (self._ends > seconds)
+        return float(self.moves["amount"].to_numpy() @ (self.share_until(seconds) * is_under_way))
 
     def measure_busy(self, seconds: float) -> float | None:
         """Return the share of the time in which the nvme tier was busy; None without one."""
@@ -159,22 +155,14 @@ class Work:
         steps = np.diff(at)
         each = (size / (end - start), np.ones(len(start)))
         rate, flying = (np.cumsum(np.concatenate([one, -one])[order])[:-1] for one in each)
-        idle = (
-            np.diff(
-                np.clip(at, 0.0, seconds),
-            )[flying < _HALF].sum()
-            + max(at[0], 0.0)
-            + max(seconds - at[-1], 0.0)
-        )
+        gaps = np.diff(np.clip(at, 0.0, seconds))[flying < _HALF]
+        idle = gaps.sum() + max(at[0], 0.0) + max(seconds - at[-1], 0.0)
         windows = min(int(seconds / (_VISITS * np.mean(end - start))), _WINDOWS)
         edges = np.linspace(0.0, seconds, max(windows, 1) + 1)
         sums = (np.concatenate([[0.0], np.cumsum(line * steps)]) for line in (rate, flying))
         moved, depths = (np.diff(np.interp(edges, at, done)) for done in sums)
-        return DriveLoad(
-            float(1 - idle / seconds),
-            float(depths.sum() / seconds),
-            _fit_power(depths, moved),
-        )
+        busy, depth = float(1 - idle / seconds), float(depths.sum() / seconds)
+        return DriveLoad(busy, depth, _fit_power(depths, moved))
 
     def _list_visits(self, sides: Collection[str], seconds: float) -> tuple[Floats, Floats, Floats]:
         """Return when moves came to the nvme tier and left it until then, and their bytes."""

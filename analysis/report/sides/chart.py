@@ -26,16 +26,7 @@ _LABEL: Final = f"abs(datum.value - 1) < 0.001 ? '1' : format({_TIMES}, '.3~g') 
 def draw_forest(sides: Comparison) -> Plot | None:
     """Draw each ratio with its interval beside the values of both systems; None without ratios."""
     groups = tabulate_comparison(sides)
-    listed = [
-        (
-            ": ".join(
-                filter(None, (one.title, row.head)),
-            ),
-            row,
-        )
-        for one in groups
-        for row in one.rows
-    ]
+    listed = [(_join(one.title, row.head), row) for one in groups for row in one.rows]
     if not listed:
         return None
     marks = [_make_mark(label, row) for label, row in listed]
@@ -50,6 +41,10 @@ def draw_forest(sides: Comparison) -> Plot | None:
     figures = [_write_column(column, heads.get(column, ""), order) for column in _COLUMNS]
     rows = pl.DataFrame(marks, infer_schema_length=None)
     return Plot(alt.hconcat(forest, *figures, spacing=_GAP), rows)
+
+
+def _join(title: str, head: str) -> str:
+    return ": ".join(filter(None, (title, head)))
 
 
 def _make_mark(label: str, row: Row) -> dict[str, str | float | None]:
