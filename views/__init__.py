@@ -1,0 +1,1 @@
+"""The answer of every command, and its forms: text, Markdown, JSON, CSV, charts and pages."""

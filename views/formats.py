@@ -1,0 +1,83 @@
+"""The formats of an answer, and the file that one is written to."""
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from tracegen.errors import InputError
+from views.answer import Answer
+from views.exports import render_csv, render_json
+from views.text import render_markdown, render_text
+
+FORMATS: Final[dict[str, Callable[[Answer], str]]] = {
+    "txt": render_text,
+    "md": render_markdown,
+    "csv": render_csv,
+    "json": render_json,
+}
+"""Renderers by the suffix of their files."""
+
+
+def choose_format(
+    form: str | None,
+    output: Path | None,
+    kept: Sequence[Path] = (),
+    *,
+    force: bool,
+) -> str:
+    """Choose the format, and check that its file can be written, before work starts.
+
+    Args:
+        form: one of FORMATS; None to take the suffix of the file, or text for the terminal.
+        output: the file; None for the terminal.
+        kept: directories in which no file is written, as runs.
+        force: whether an existing file may be replaced.
+
+    Raises:
+        InputError: the suffix names no format, or the file cannot be written.
+    """
+    suffix = output.suffix.lower().removeprefix(".") if output else "txt"
+    chosen = form or suffix
+    if chosen not in FORMATS:
+        remedy = f"name a file that ends with {', '.join(f'.{name}' for name in FORMATS)}"
+        raise InputError("its suffix names no format", remedy, subject=output, setting="output")
+    if output is not None:
+        _check_output(output, kept, force=force)
+    return chosen
+
+
+def _check_output(output: Path, kept: Sequence[Path], *, force: bool) -> None:
+    target = output.resolve()
+    run = next((run for run in kept if target.is_relative_to(run.resolve())), None)
+    if output.is_dir():
+        problem, remedy = "a folder", "name a file in it"
+    elif run is not None:
+        problem, remedy = f"in the run {run}, which must not change", "name a file elsewhere"
+    elif os.path.lexists(output) and not output.is_file():
+        problem, remedy = "not a regular file", "name another, or leave out `output`"
+    elif output.exists() and not force:
+        problem, remedy = "the file exists", "name another, or pass `force`"
+    elif not output.parent.is_dir():
+        problem, remedy = f"there is no folder {output.parent}", "create it, or name another file"
+    else:
+        return
+    raise InputError(problem, remedy, subject=output, setting="output")
+
+
+def write_file(output: Path, content: str) -> None:
+    """Write a file completely or not at all.
+
+    Raises:
+        InputError: the disk is full, or permission is missing.
+    """
+    target = output.resolve()  # a link stays a link
+    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    try:
+        partial.write_text(content)
+        partial.replace(target)
+    except OSError as error:
+        problem = f"cannot be written ({error.strerror})"
+        raise InputError(problem, "name another file", subject=output, setting="output") from None
+    finally:
+        partial.unlink(missing_ok=True)
