@@ -11,24 +11,20 @@ from analysis.summary import glossary
 @click.command(epilog="Example: analysis metrics hit_rate")
 @click.argument("names", nargs=-1)
 @click.option(
-    "--markdown",
-    "as_markdown",
-    is_flag=True,
-    help="Print Markdown, the text of docs/metrics.md.",
-)
-@click.option(
     "--json",
     "as_json",
     is_flag=True,
     help="Print JSON: an array of names with their definitions.",
 )
-def metrics(names: tuple[str, ...], as_markdown: bool, as_json: bool) -> None:
+def metrics(names: tuple[str, ...], as_json: bool) -> None:
     """Print names and formulas of metrics.
 
-    Prints all metrics, or those named.
+    Prints all metrics and tables, or the metrics named.
     """
     terms = glossary.find_terms(names)
     if as_json:
         echo(json.dumps(glossary.as_json(terms), indent=2, ensure_ascii=False))
     else:
-        echo(glossary.markdown(terms) if as_markdown else glossary.text(terms))
+        echo(glossary.text(terms))
+        if not names:
+            echo(f"\n{glossary.list_tables()}")

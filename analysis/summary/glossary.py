@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from analysis.metrics.catalogue import GROUPS
 from analysis.metrics.metric import PLACES, Metric, places_of
+from analysis.summary.distributions import TABLES
 from tracegen.errors import InputError
 
 ALIASES: Final = {
@@ -128,15 +129,8 @@ def text(found: Sequence[Term]) -> str:
     return "\n".join([*lines, "", *places]).strip()
 
 
-def markdown(found: Sequence[Term]) -> str:
-    """Return terms as docs/metrics.md shows them."""
-    lines = []
-    for group, members in groupby(found, key=lambda term: term.metric):
-        lines += ["", f"### {group}", about(group), ""]
-        lines += ["| name | unit | better | definition |", "|---|---|---|---|"]
-        for term in members:
-            names = ", ".join(f"`{name}`" for name in term.names)
-            first = term.families[0]
-            lines.append(f"| {names} | {first.unit} | {first.better or ''} | {term.definition} |")
-    places = [f"| `{{{place}}}` | {', '.join(words)} |" for place, words in PLACES.items()]
-    return "\n".join([*lines, "", "### In names", "", "| | |", "|---|---|", *places]).strip()
+def list_tables() -> str:
+    """Return what a row of each table is, a paragraph each."""
+    entries = [f"  {name}: {' '.join((table.__doc__ or '').split())}" for name, table in TABLES.items()]
+    wrapped = [textwrap.fill(entry, 118, subsequent_indent="      ") for entry in entries]
+    return "\n".join(["tables:", *wrapped])

@@ -1,20 +1,12 @@
-"""The glossary and docs/metrics.md define every metric.
-
-`python -m tests.analysis.metrics.test_glossary` writes the tables of docs/metrics.md again.
-"""
+"""The glossary defines every metric."""
 
 import re
 
-from click.testing import CliRunner
-
-from analysis.cli import main
 from analysis.metrics import METRICS
 from analysis.metrics.catalogue import CATALOGUE, RUN
 from analysis.summary import glossary
-from analysis.summary.distributions import TABLES
 from tests.analysis.metrics.comparing import log_of, numbers
 from tests.support.logs import make_rows
-from tests.support.paths import ROOT
 
 
 def test_the_glossary_defines_every_metric_once() -> None:
@@ -56,35 +48,3 @@ def test_names_end_in_their_units() -> None:
             assert name.endswith(ENDINGS[metric.unit]), name
         else:
             assert not name.endswith(("_s", "_ms", "_bytes", "_per_day", "_years")), name
-
-
-DOC = ROOT / "docs" / "metrics.md"
-WRITE = "; python -m tests.analysis.metrics.test_glossary writes its tables again"
-
-
-def generated() -> dict[str, str]:
-    """Return the text between the markers of docs/metrics.md, by section."""
-    glossary_text = CliRunner().invoke(main, ["metrics", "--markdown"], catch_exceptions=False).stdout.strip()
-    rows = [f"| `{name}` | {' '.join((table.__doc__ or '').split())} |" for name, table in TABLES.items()]
-    return {"metrics": glossary_text, "tables": "\n".join(["| table | rows |", "|---|---|", *rows])}
-
-
-def marked(text: str) -> dict[str, str]:
-    return dict(re.findall(r"<!-- (\w+): begin -->\n(.*?)\n?<!-- \1: end -->", text, re.S))
-
-
-def test_the_docs_say_what_the_code_says() -> None:
-    assert marked(DOC.read_text()) == generated(), WRITE
-
-
-def write_docs() -> None:
-    text = DOC.read_text()
-    for name, section in generated().items():
-        begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->"
-        head, _, rest = text.partition(begin)
-        text = head + begin + section + "\n" + rest[rest.index(end) :]
-    DOC.write_text(text)
-
-
-if __name__ == "__main__":
-    write_docs()
