@@ -131,6 +131,7 @@ def text(found: Sequence[Term]) -> str:
 
 def list_tables() -> str:
     """Return what a row of each table is, a paragraph each."""
-    entries = [f"  {name}: {' '.join((table.__doc__ or '').split())}" for name, table in TABLES.items()]
+    rows = {name: " ".join((table.__doc__ or "").split()) for name, table in TABLES.items()}
+    entries = [f"  {name}: {row}" for name, row in rows.items()]
     wrapped = [textwrap.fill(entry, 118, subsequent_indent="      ") for entry in entries]
     return "\n".join(["tables:", *wrapped])
