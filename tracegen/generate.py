@@ -15,8 +15,8 @@ from typing import Any
 from tracegen.console.interrupts import WORDS
 from tracegen.derive.merge import merge_shards
 from tracegen.errors import InputError, ToolError
-from tracegen.files.progress import Progress, ignore_progress
 from tracegen.files.trace_writer import TraceWriter
+from tracegen.progress import Progress, ignore_progress
 from tracegen.recipe.recipe import Recipe, UserKind
 from tracegen.sources import sharegpt, tokenizers
 from tracegen.sources.personas import PersonaSource

@@ -22,9 +22,9 @@ from analysis.comparison.selection import select_metrics
 from analysis.comparison.text import render_comparison, render_sets, render_trials, render_workloads
 from analysis.comparison.trials import load_sets
 from analysis.comparison.warnings import count_doubts, warn_of_conditions, warn_of_machines, warn_of_predictions
-from analysis.progress import Advance
 from analysis.report.export import as_text
 from tracegen.errors import InputError
+from tracegen.progress import Advance
 
 _AGAINST: Final = "\x1f--against"  # stands between sets of runs: no run has this name
 

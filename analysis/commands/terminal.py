@@ -7,9 +7,9 @@ from typing import Final
 
 import click
 
-from analysis.progress import Progress
 from tracegen.console import progress_bars
 from tracegen.errors import escape_controls
+from tracegen.progress import Progress
 
 show_progress: Final[Progress] = partial(progress_bars.show_progress, delay_s=1)
 """Shows a bar on standard error once work has taken a second; most runs are read in less."""

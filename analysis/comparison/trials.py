@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from analysis.doubts.predictions import identify_profile
-from analysis.progress import Advance
 from analysis.runs.opening import open_run
 from analysis.runs.run import Run
 from analysis.summary.run_summary import Summary
 from analysis.summary.summary import summarise
 from replayer.schema import CHECKPOINT_OPS, Machine, RunInfo
 from tracegen.errors import InputError
+from tracegen.progress import Advance
 
 
 @dataclass(frozen=True)

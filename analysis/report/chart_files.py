@@ -10,13 +10,13 @@ import vl_convert
 from altair.utils.schemapi import debug_mode
 
 from analysis.comparison.sentences import describe_comparison
-from analysis.progress import Progress, ignore_progress
 from analysis.report.chart_kinds import Plot
 from analysis.report.data import Gathered
 from analysis.report.figures import SECTIONS, limit_systems
 from analysis.report.sides.chart import draw_forest
 from analysis.report.svg import WIDTH, render_file
 from tracegen.errors import InputError
+from tracegen.progress import Progress, ignore_progress
 
 SCALE: Final = 2
 """Pixels of a PNG per pixel of its SVG."""

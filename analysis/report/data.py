@@ -13,7 +13,6 @@ from analysis.comparison.trials import Trial, find_fault
 from analysis.log.columns import GIB
 from analysis.log.log import Log, Targets
 from analysis.metrics.headlines import SIDES
-from analysis.progress import Progress, ignore_progress
 from analysis.report.labels import assign_labels, name_systems
 from analysis.report.sides.grouping import Member, group_sides
 from analysis.runs.opening import open_run
@@ -25,6 +24,7 @@ from analysis.summary.summary import judge, open_log
 from analysis.summary.text import shorten_paths
 from replayer.schema import TIERS, RunInfo
 from tracegen.errors import InputError, escape_controls
+from tracegen.progress import Progress, ignore_progress
 
 DRAWN: Final = 8
 """Most systems in a chart; nobody could tell more lines apart."""

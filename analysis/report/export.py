@@ -13,7 +13,6 @@ from analysis.comparison.compare import Comparison
 from analysis.comparison.rows import convert_comparison, list_remarks, tabulate_comparison
 from analysis.log.plan_order import describe_order, describe_rules
 from analysis.metrics.headlines import REPORT
-from analysis.progress import Progress, ignore_progress
 from analysis.report.between_runs.load import is_one_curve
 from analysis.report.data import Gathered
 from analysis.report.first_screen.form import Card, DoubtLine
@@ -24,6 +23,7 @@ from analysis.summary.percentiles import note
 from analysis.summary.run_summary import Summary
 from analysis.summary.text import describe_drive, format_verdicts
 from tracegen.errors import InputError, escape_controls, format_count
+from tracegen.progress import Progress, ignore_progress
 
 _FORMULA: Final = r"^[=+\-@\t\r]"
 _CONTROL: Final = r"[^\P{Cc}\n\t]"

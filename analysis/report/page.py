@@ -16,7 +16,6 @@ from analysis.log.columns import GIB
 from analysis.metrics.catalogue import CATALOGUE, GROUPS
 from analysis.metrics.headlines import REPORT
 from analysis.metrics.metric import PLACES
-from analysis.progress import Progress, ignore_progress
 from analysis.report.between_runs.load import is_one_curve
 from analysis.report.chart_kinds import Plot
 from analysis.report.data import DRAWN, Gathered, Subject
@@ -33,6 +32,7 @@ from analysis.summary.numbers import choose_decimals
 from analysis.summary.percentiles import bracketed, note
 from analysis.summary.run_summary import Summary
 from replayer.schema import TIERS, Machine, to_plain
+from tracegen.progress import Progress, ignore_progress
 
 _FLAG = re.compile(r"--[a-z][a-z-]*")
 _COMMAND = re.compile(r"`([^`]+)`")

@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
-from analysis.progress import Progress, ignore_progress
 from analysis.searches.answer import make_search_screen
 from analysis.searches.search import SearchReading, open_search, tabulate_steps
 from analysis.sweeps.export import FileReport, list_markdown, tabulate_markdown
+from tracegen.progress import Progress, ignore_progress
 
 if TYPE_CHECKING:
     from analysis.sweeps.figures import PlainFigure

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from analysis.progress import Progress, ignore_progress
+from tracegen.progress import Progress, ignore_progress
 
 
 def _say_nothing(_line: str) -> None:

@@ -18,12 +18,12 @@ from analysis.log.steadiness import find_steadiness
 from analysis.metrics import METRICS
 from analysis.metrics.catalogue import CATALOGUE
 from analysis.metrics.waits import find_lower_bounds
-from analysis.progress import Progress, ignore_progress
 from analysis.runs.opening import open_run
 from analysis.runs.run import Run
 from analysis.summary.run_summary import MachineName, Provenance, Summary
 from replayer.schema import Machine, RunInfo, Window, describe_cut
 from tracegen.errors import InputError
+from tracegen.progress import Progress, ignore_progress
 from tracegen.schema import Trace
 
 SAME_WORK: Final = ("trace_fingerprint", "plan_fingerprint", "cut")

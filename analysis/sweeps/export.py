@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import to_builtins
 
-from analysis.progress import Progress, ignore_progress
 from analysis.report.export import escape_text
 from analysis.report.first_screen.form import FirstScreen
 from analysis.report.text import format_number
@@ -16,6 +15,7 @@ from analysis.sweeps.answer import make_screen
 from analysis.sweeps.shapes import find_front
 from analysis.sweeps.sweep import SweepTable, open_sweep
 from analysis.sweeps.tables import list_findings, tabulate_cells
+from tracegen.progress import Progress, ignore_progress
 
 if TYPE_CHECKING:
     from analysis.sweeps.figures import PlainFigure

@@ -10,13 +10,13 @@ import polars as pl
 from altair.utils.schemapi import debug_mode
 from markupsafe import Markup
 
-from analysis.progress import Progress, ignore_progress
 from analysis.report.chart_files import NamedPlot
 from analysis.report.first_screen.form import FirstScreen
 from analysis.report.page import Table, keep_flags_whole
 from analysis.report.svg import COLOURS, render_svg
 from analysis.report.text import format_number
 from analysis.sweeps.figures import PlainFigure
+from tracegen.progress import Progress, ignore_progress
 
 _FOLDER: Final = Path(__file__).parent
 OPEN_ROWS: Final = 20

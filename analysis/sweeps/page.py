@@ -1,6 +1,5 @@
 """The report of a sweep as one HTML file, as the report of runs."""
 
-from analysis.progress import Progress, ignore_progress
 from analysis.report.page import Table
 from analysis.sweeps.answer import make_screen
 from analysis.sweeps.figures import list_figures
@@ -8,6 +7,7 @@ from analysis.sweeps.form import PlainPage, convert_table, render_plain_page
 from analysis.sweeps.sweep import SweepTable
 from analysis.sweeps.tables import list_findings, tabulate_cells
 from replayer.schema import SIMULATION_COLUMNS
+from tracegen.progress import Progress, ignore_progress
 
 
 def render_sweep(

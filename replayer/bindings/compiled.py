@@ -311,7 +311,6 @@ _SIGNATURES: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
     "prediction_take_rows": (_I, (_P, _P)),
     "records_split": (_VOID, (_P, _I, _I, _P, _P, _I)),
     "engine_fault": (_VOID, (_P, _I, _P)),
-    "figures_add": (_VOID, (_P, _P, _I, _P)),
 }
 
 

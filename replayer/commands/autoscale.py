@@ -9,7 +9,8 @@ from typing import Any, Final, get_args
 import click
 
 from replayer.commands.shared.prediction_options import add_speed, load_predictor
-from replayer.commands.shared.series_options import json_option, open_display, series_options
+from replayer.commands.shared.screens import choose_screen
+from replayer.commands.shared.series_options import json_option, series_options
 from replayer.experiments.autoscale import autoscale as search_users
 from replayer.experiments.prediction import check_shared_flags
 from replayer.experiments.replay_series import Cache, Series
@@ -141,7 +142,7 @@ def autoscale(
         problem = "predictions need no directory"
         raise InputError(problem, "leave it out", subject=cache_dir, setting="cache_dir")
     cache = Cache(cache_dir, make=make_cache_dir)
-    with open_display() as display:
+    with choose_screen() as display:
         metric = describe_metric(settings, display)
         with Series(output, settings.record(), cache, display=display) as series:
             if settings.predictor is not None:

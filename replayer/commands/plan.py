@@ -12,7 +12,6 @@ import msgspec
 from replayer.arrangements.loading import describe_arrangement
 from replayer.commands.shared.findings import render_findings, tabulate_findings
 from replayer.commands.shared.resolving import resolve_time
-from replayer.commands.shared.run_console import make_bar
 from replayer.diagnosis.diagnose import diagnose
 from replayer.diagnosis.evidence import Observation, PlanEvidence
 from replayer.diagnosis.finding import Finding
@@ -30,6 +29,7 @@ from replayer.record.options import DECODE_WORDS
 from replayer.record.run_info import PairCounts, PlanInfo, TierCounts
 from replayer.record.simulation import CellValue
 from replayer.run.preflight import describe_disk_use, describe_time
+from tracegen.console.progress_bars import show_progress
 from tracegen.errors import InputError, format_count
 from tracegen.schema import Trace
 
@@ -93,15 +93,15 @@ def _simulate(trace: Trace, options: PlanOptions, moves: Path | None) -> _Simula
         options: of the plan.
         moves: the file to write its moves to; None: they are not written.
     """
-    with make_bar("planning", trace.ops, "op") as bar:
+    with show_progress("planning", "op", trace.ops) as advance:
         made = Plan(trace, options)
         observation = Observation(made.workload)
         with PlannedMoves(moves, made) if moves is not None else nullcontext() as table:
             listeners: list[Callable[..., object]] = [observation.add]
             if table is not None:
                 listeners.append(table.add)
-            summary = made.simulate(bar.update, listeners)
-        evidence = PlanEvidence(made, summary, observation, bar.update)
+            summary = made.simulate(advance, listeners)
+        evidence = PlanEvidence(made, summary, observation, advance)
         findings = diagnose(evidence)
     return evidence, observation.counts.load.summarise(options), findings
 

@@ -2,28 +2,24 @@
 
 import json
 import shlex
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
-from replayer.bindings.compiled import State
-from replayer.commands.live.screens import choose_screen
 from replayer.commands.shared.resolving import resolve_prediction
-from replayer.commands.shared.run_console import TerminalConsole, note_log
+from replayer.commands.shared.run_ends import note_log
+from replayer.commands.shared.screens import choose_screen
 from replayer.flags.plan_flags import add_options, plan_options
 from replayer.flags.profile_flags import PROFILE_OPTIONS
 from replayer.flags.progress_flags import add_progress_option
 from replayer.flags.run_flags import LOAD_OPTIONS, LoadFlags
-from replayer.live.gauge import RunExtent
-from replayer.planning.executing import Records
 from replayer.planning.plan_settings import resolve_plan
 from replayer.profiles.loading import load_profile
 from replayer.record.plain_json import to_json
 from replayer.record.run_info import RunInfo, Tier
-from replayer.run.console import Watch
+from replayer.run.console import RunConsole
 from replayer.run.predicted import AssumedSystem, PredictedReplay
 from tracegen.console.interrupts import Interrupted
 from tracegen.errors import format_count
@@ -78,7 +74,7 @@ def predict(
         settings=settings,
         system=system,
         output=output,
-        console=_Console(choose_screen()),
+        console=RunConsole(choose_screen(), is_predicted=True),
     )
     try:
         info = prediction.run()
@@ -99,21 +95,3 @@ def _print_result(info: RunInfo, directory: Path) -> None:
     click.echo(f"{directory}: predicted, {info.status}, {ops}; {command} describes it")
     if info.status != "complete":
         click.secho(f"Error: {directory}: {info.reason}.", err=True, bold=True)
-
-
-class _Console(TerminalConsole):
-    """Shows a prediction on stderr; its clock is not the terminal's, so only ops are counted."""
-
-    @contextmanager
-    def track_run(self, extent: RunExtent) -> Iterator[Watch]:
-        """Show how many ops are predicted; give a function that takes rows of the log."""
-        done = 0
-
-        def watch(_records: Records, state: Callable[[], State]) -> None:
-            nonlocal done
-            retired = state().retired
-            advance(retired - done)
-            done = retired
-
-        with self.track("predicting", extent.ops_to_do, "op") as advance:
-            yield watch

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
+from tqdm import tqdm
 
-from replayer.commands.live.screens import Screen
 from replayer.commands.shared.profile_table import (
     describe_poor_fits,
     describe_skipped,
     tabulate_profile,
 )
 from replayer.commands.shared.resolving import resolve_io
-from replayer.commands.shared.run_console import TerminalConsole, make_bar
+from replayer.commands.shared.screens import TerminalScreen
 from replayer.flags.flag_types import ListOf
 from replayer.flags.plan_flags import add_options
 from replayer.flags.run_flags import CACHE_OPTIONS, TIER_OPTIONS, TierFlags
@@ -93,10 +93,10 @@ def profile(
     wanted = tiers or _default_tiers(values)
     if "nvme" in wanted and values.cache_dir is None and values.layout in DEVICE_LAYOUTS:
         raise InputError("the nvme tier needs a place", "pass `cache_dir=DIR`", setting="tiers")
-    console = TerminalConsole(Screen())
+    screen = TerminalScreen()
     io, notes = resolve_io(values, max(WORKERS))
     for note in notes:
-        console.warn(note)
+        screen.warn(note)
     settings = Settings(
         workers=max(WORKERS),
         cache_dir=values.cache_dir,
@@ -115,7 +115,7 @@ def profile(
             settings,
             float(budget),
             progress,
-            console.warn,
+            screen.warn,
             INTERRUPTS.check,
         )
     _save(result.profile, output)
@@ -151,7 +151,7 @@ def _save(measured: Profile, output: Path) -> None:
 @contextmanager
 def _show_progress() -> Iterator[ShowRun]:
     """Show a bar with what is measured and the time left."""
-    with make_bar("measuring", None, "run") as bar:
+    with tqdm(desc="measuring", unit="run", disable=None, leave=False) as bar:
 
         def show(text: str, done: int, all_runs: int) -> None:
             bar.total = all_runs

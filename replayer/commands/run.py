@@ -9,18 +9,19 @@ from typing import Any, get_args
 
 import click
 
-from replayer.commands.live.screens import choose_screen
 from replayer.commands.shared.resolving import resolve_settings
-from replayer.commands.shared.run_console import TerminalConsole, note_log, report_death
-from replayer.experiments.agenda import Agenda
+from replayer.commands.shared.run_ends import note_log, report_death
+from replayer.commands.shared.screens import choose_screen
 from replayer.flags.flag_types import WholeNumber
 from replayer.flags.plan_flags import plan_options
 from replayer.flags.progress_flags import add_progress_option
 from replayer.flags.run_flags import RunFlags, run_options
+from replayer.live.agenda import Agenda
 from replayer.planning.plan import PlanOptions
 from replayer.planning.plan_settings import resolve_plan
 from replayer.record.options import RankMode
 from replayer.record.run_directory import check_free
+from replayer.run.console import RunConsole
 from replayer.run.mpi import ALONE, Ranks, find_ranks
 from replayer.run.replay import ReplayResult, replay
 from replayer.run.settings import Settings
@@ -69,7 +70,7 @@ def run(
         with peers.in_step():
             work = _resolve(trace, ranks, peers, RunFlags.from_values(flags), output, repeat)
         agenda = Agenda([str(directory) for directory in work.directories])
-        console = TerminalConsole(choose_screen(), agenda.find_place)
+        console = RunConsole(choose_screen(), agenda.place)
         results = []
         for directory in work.directories:
             agenda.begin(str(directory))
@@ -103,9 +104,7 @@ def _resolve(trace: Path, mode: RankMode | None, peers: Ranks, flags: RunFlags, 
     return _Work(opened, model, options, settings, directories)
 
 
-def _replay_trial(
-    work: _Work, directory: Path, peers: Ranks, console: TerminalConsole, *, as_json: bool
-) -> ReplayResult:
+def _replay_trial(work: _Work, directory: Path, peers: Ranks, console: RunConsole, *, as_json: bool) -> ReplayResult:
     """Replay once, and say how it ended."""
     try:
         result = replay(work.trace, work.model, work.options, work.settings, directory, peers, console=console)

@@ -7,7 +7,8 @@ from typing import Any
 import click
 
 from replayer.commands.shared.prediction_options import add_speed, load_predictor
-from replayer.commands.shared.series_options import json_option, open_display, series_options
+from replayer.commands.shared.screens import choose_screen
+from replayer.commands.shared.series_options import json_option, series_options
 from replayer.experiments.replay_series import Cache, Series
 from replayer.experiments.scenarios import (
     DEFAULT_TRIALS,
@@ -94,7 +95,7 @@ def scenarios(
     settings = {"names": names, "model": model, "budget": budget, "trials": trials, "gpu_device": gpu_device}
     profiled = {} if predictor is None else {"prediction": predictor.row()}
     with (
-        open_display() as display,
+        choose_screen() as display,
         Series(output, {**settings, **profiled, "sizes": sizes}, cache, display=display) as series,
     ):
         search = run_suite(suite, series, gpu_device)

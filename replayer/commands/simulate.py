@@ -11,7 +11,6 @@ import click
 import msgspec
 
 from replayer.commands.shared.prediction_options import add_speed, load_system
-from replayer.commands.shared.run_console import make_bar
 from replayer.commands.shared.simulation_table import find_column, render_cells, sort_cells
 from replayer.flags.flag_types import ListOf, WholeNumber
 from replayer.flags.plan_flags import plan_options
@@ -34,6 +33,7 @@ from replayer.simulation.grid import (
     find_arrangements,
     make_grid,
 )
+from tracegen.console.progress_bars import show_progress
 from tracegen.errors import InputError, format_count
 from tracegen.schema import Trace
 
@@ -184,8 +184,8 @@ def _plan(
         click.secho(f"Warning: {text}", err=True, bold=True)
     planner = CellPlanner(loaded, threads, hashes=hashes, profile=profile)
     task = f"planning {format_count(len(grid), 'cell')}"
-    with make_bar(task, planner.total_ops(grid), "op") as bar:
-        cells = planner.plan_all(grid, bar.update)
+    with show_progress(task, "op", planner.total_ops(grid)) as advance:
+        cells = planner.plan_all(grid, advance)
     return cells, loaded.minutes.span_s
 
 

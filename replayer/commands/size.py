@@ -11,7 +11,6 @@ from typing import Any, Final, cast
 import click
 import msgspec
 
-from replayer.commands.shared.run_console import make_bar
 from replayer.flags.flag_types import DecimalNumber, Share
 from replayer.flags.plan_flags import PLAN_OPTIONS, add_options
 from replayer.models.known import MODELS, find_model
@@ -25,6 +24,7 @@ from replayer.sizing.planned import SizePlanner
 from replayer.sizing.rounds import Rounds
 from replayer.sizing.search import SizeTargets
 from tracegen.console.command_line import GIB_S, Quantity, Unit
+from tracegen.console.progress_bars import show_progress
 from tracegen.errors import InputError
 from tracegen.schema import Trace
 
@@ -170,8 +170,8 @@ def _size_trace(trace: Trace, flags: Flags, *, as_json: bool) -> None:
     # A reference order depends on the sizes, so that plans for two sizes would differ in both.
     unset["order"] = flags["order"] or "trace"
     model, options = resolve_plan(trace, cast("PlanSettings", {**flags, **unset}))
-    with make_bar("sizing", None, "plan") as bar:
-        planner = SizePlanner(Plan(trace, options), bar.update)
+    with show_progress("sizing", "plan", None) as advance:
+        planner = SizePlanner(Plan(trace, options), advance)
         answer = Sizing(planner, targets, choice).answer()
     if as_json:
         click.echo(json.dumps(_to_json(answer, model), indent=2))

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import click
 
-from replayer.commands.shared.series_options import json_option, open_display, series_options
+from replayer.commands.shared.screens import choose_screen
+from replayer.commands.shared.series_options import json_option, series_options
 from replayer.experiments.replay_series import Cache, RankProcesses, Series
 from replayer.experiments.sweep import Case, Sweep, find_sweep, load_sweep, run_sweep
 from replayer.flags.flag_types import WholeNumber
@@ -69,7 +70,7 @@ def sweep(
         cache = Cache(cache_dir, make=make_cache_dir)
         processes = RankProcesses(ranks, mpirun)
         with (
-            open_display() as display,
+            choose_screen() as display,
             Series(output, loaded.settings(), cache, processes, display) as series,
         ):
             run_sweep(loaded, series)

@@ -8,7 +8,6 @@ import click
 
 from replayer.arrangements.loading import describe_arrangement
 from replayer.commands.shared.findings import render_findings, tabulate_findings
-from replayer.commands.shared.run_console import make_bar
 from replayer.diagnosis.diagnose import diagnose
 from replayer.diagnosis.evidence import Observation, PlanEvidence
 from replayer.flags.plan_flags import plan_options
@@ -16,6 +15,7 @@ from replayer.planning.plan import Plan
 from replayer.planning.plan_settings import PlanSettings, resolve_plan
 from replayer.record.columns import TIERS
 from replayer.record.options import DECODE_WORDS
+from tracegen.console.progress_bars import show_progress
 from tracegen.errors import format_count
 from tracegen.schema import Trace
 
@@ -32,9 +32,9 @@ def why(trace: Path, as_json: bool, **flags: Any) -> None:
     model, options = resolve_plan(opened, cast("PlanSettings", flags))
     plan = Plan(opened, options)
     observation = Observation(plan.workload)
-    with make_bar("planning", opened.ops, "op") as bar:
-        summary = plan.simulate(bar.update, [observation.add])
-        evidence = PlanEvidence(plan, summary, observation, bar.update)
+    with show_progress("planning", "op", opened.ops) as advance:
+        summary = plan.simulate(advance, [observation.add])
+        evidence = PlanEvidence(plan, summary, observation, advance)
         findings = diagnose(evidence)
     hits = {tier: evidence.count(f"hits_{tier}") for tier in TIERS}
     if as_json:

@@ -629,7 +629,7 @@ int64_t core_sizes(int64_t *out) {
         sizeof(Unfinished),  sizeof(Device),       sizeof(PlannedOp), sizeof(Counts),
         sizeof(Fault),       sizeof(BlockIO),      sizeof(Extent),   sizeof(Object),
         sizeof(Settings),    sizeof(Job),          sizeof(Record),   sizeof(State),
-        sizeof(Figures),     sizeof(Station),      sizeof(Profile),
+        sizeof(Station),     sizeof(Profile),
     };
     memcpy(out, sizes, sizeof sizes);
     return sizeof sizes / sizeof *sizes;

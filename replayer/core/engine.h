@@ -36,19 +36,6 @@ typedef struct {
     int64_t in_flight, queued;  /* moves that workers make; moves that wait for a worker */
 } State;
 
-/* ---- Figures of the rows of a log so far, for whoever watches the run. ---- */
-enum { BUCKETS = 1888 };
-/* Without the warm-up's rows once there are others. A histogram counts times in ns; a bucket is at
- * most 1/32 as wide as the times in it. */
-typedef struct {
-    int64_t bytes[TIERS][2];    /* moved by tier and direction: READS, WRITES; warm-up included */
-    int64_t requests;           /* of the trace; 0: they have no time */
-    int64_t is_steady;          /* flag: the warm-up is over */
-    int64_t prompt_tokens, hit_tokens;  /* as the metric hit_rate_prompt_tokens counts them */
-    int64_t nvme_reads[BUCKETS];    /* objects: the time to read one */
-    int64_t first_bytes[BUCKETS];   /* requests: from due to the end of prefill so far */
-} Figures;
-
 /* ---- A measured machine (docs/predicting.md). ---- */
 enum { POINTS = 16 };
 enum { QUANTILES = 9 };
@@ -100,9 +87,6 @@ int64_t engine_take_rows(Engine *e, const int64_t **out);
 void records_split(const char *records, int64_t count, int64_t stride, const int64_t (*fields)[2],
                    char *const *out, int64_t columns);
 void engine_fault(Engine *e, int64_t number, Fault *out);
-/* Add rows to the figures. `requests`: when the first move of each was due, and when the last of its
- * prefill ended; each plus one ns, and 0 at first. */
-void figures_add(Figures *f, const Record *rows, int64_t count, int64_t (*requests)[2]);
 /* For tests: sizes of the structures that callers share, in the order of core.h and then of this
  * file. */
 int64_t core_sizes(int64_t *out);

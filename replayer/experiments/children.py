@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from replayer.experiments.display import Display
-from replayer.live.figures import Figures, parse_line
+from replayer.live.figures import Figures, Screen, parse_line
 from tracegen.errors import ToolError
 
 PYTHON: Final = (sys.executable, "-P", "-m")
@@ -39,7 +38,7 @@ class ChildFailedError(ToolError):
 def run_logged(
     command: Sequence[str],
     log: Path,
-    display: Display,
+    say: Callable[[str], object],
     show: Callable[[Figures], object] = lambda _: None,
 ) -> int:
     """Run a command and append what it prints to a log; lines on stderr are also reported.
@@ -49,7 +48,7 @@ def run_logged(
     Args:
         command: program and arguments.
         log: made if it does not exist.
-        display: says the lines that the child prints on stderr.
+        say: takes the lines that the child prints on stderr.
         show: takes the figures among these lines; they are neither said nor logged.
 
     Returns:
@@ -66,12 +65,12 @@ def run_logged(
         child = subprocess.Popen([*tied, *command], stdout=lines, stderr=writer, stdin=subprocess.DEVNULL)
         os.close(writer)
         try:
-            lines.writelines(report_lines(output, display, show))
+            lines.writelines(report_lines(output, say, show))
             code = child.wait()
         except KeyboardInterrupt as interrupt:
             # The terminal may have sent it the signal, too: it obeys the first one only.
             child.send_signal(getattr(interrupt, "exit_code", 128 + signal.SIGINT) - 128)
-            lines.writelines(report_lines(output, display, show))
+            lines.writelines(report_lines(output, say, show))
             child.wait()
             raise
         lines.write(f"exit {code}\n")
@@ -80,7 +79,7 @@ def run_logged(
 
 def report_lines(
     output: Iterable[str],
-    display: Display,
+    say: Callable[[str], object],
     show: Callable[[Figures], object],
 ) -> Iterator[str]:
     """Report lines of a child's stderr as they come; yield those that are not figures."""
@@ -90,7 +89,7 @@ def report_lines(
             show(figures)
         else:
             if line.strip():
-                display.say(line.rstrip("\n"))
+                say(line.rstrip("\n"))
             yield line
 
 
@@ -99,7 +98,7 @@ def capture(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, check=False, capture_output=True, text=True)
 
 
-def run_analysis(*arguments: str, display: Display) -> str:
+def run_analysis(*arguments: str, display: Screen) -> str:
     """Run an `analysis` command and return what it prints on stdout; its stderr is said.
 
     Raises:
@@ -120,7 +119,7 @@ def run_analysis(*arguments: str, display: Display) -> str:
     raise ChildFailedError(problem, exit_code=code)
 
 
-def write_page(*arguments: str, directory: Path, display: Display) -> None:
+def write_page(*arguments: str, directory: Path, display: Screen) -> None:
     """Write report.html over runs, or over the record of a search, to a directory.
 
     Raises:
@@ -130,7 +129,7 @@ def write_page(*arguments: str, directory: Path, display: Display) -> None:
     run_analysis("report", *arguments, *page, display=display)
 
 
-def summarise_run(run: Path, display: Display) -> dict[str, Any]:
+def summarise_run(run: Path, display: Screen) -> dict[str, Any]:
     """Return the summary of a run, as the command prints it for programs.
 
     Raises:

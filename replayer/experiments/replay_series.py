@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Final, Self
 
 from replayer.experiments import children
-from replayer.experiments.agenda import Agenda
 from replayer.experiments.children import PYTHON, ChildFailedError
-from replayer.experiments.display import SILENT, Display
 from replayer.experiments.prediction import Predictor
 from replayer.flags.progress_flags import PROGRESS_TO_PROGRAMS
-from replayer.live.figures import Figures
+from replayer.live.agenda import Agenda
+from replayer.live.figures import Figures, Screen
 from replayer.record.reading import read_ranks, read_run
 from replayer.record.run_info import RanksInfo, RunInfo
 from replayer.tiers.cache_dir import check_parent
@@ -114,11 +113,11 @@ class Series:
         settings: Mapping[str, object],
         cache: Cache | None = None,
         ranks: RankProcesses | None = None,
-        display: Display = SILENT,
+        display: Screen | None = None,
     ) -> None:
         self.directory = directory
         self.cache = cache or Cache()
-        self.display = display
+        self.display = display or Screen()
         self.agenda = Agenda()
         self._said = set[str]()
         self._ranks = ranks or RankProcesses()
@@ -185,7 +184,7 @@ class Series:
             self.display.say(f"{left:.0f} s of pause before {name}")
         while left > 0:
             paused = Figures("pausing", "s", seconds - left, seconds, left)
-            self.display.show(paused, self.agenda.find_place())
+            self.display.show(self.agenda.place(paused))
             time.sleep(min(1, left))
             left = seconds - (time.time_ns() - max(ends)) / 1e9
 
@@ -232,8 +231,8 @@ class Series:
         name = path.relative_to(self.directory)
         log = path.with_suffix(".log")
         command = [*PYTHON, "tracegen", "generate", *words, "-o", str(path)]
-        self.display.show(Figures(f"making {name}", "op", 0, 0), self.agenda.find_place())
-        if code := children.run_logged(command, log, self.display):
+        self._show(Figures(f"making {name}"))
+        if code := children.run_logged(command, log, self.display.say):
             raise ChildFailedError(
                 f"`tracegen generate` ended with exit code {code}",
                 f"mend what {log} ends with, then repeat the command",
@@ -285,8 +284,8 @@ class Series:
             run = [*PYTHON, "replayer", "run", *words, *self.cache.flags()]
             command = self._ranks.wrap(run)
         self.agenda.begin(name)
-        self._show(Figures("starting", "op", 0, 0))
-        if code := children.run_logged(command, log, Display(say=self._say_once), self._show):
+        self._show(Figures("starting"))
+        if code := children.run_logged(command, log, self._say_once, self._show):
             raise _replay_failure(directory, log, code)
         self.agenda.end()
         info = _read_info(directory)
@@ -303,7 +302,7 @@ class Series:
 
     def _show(self, figures: Figures) -> None:
         """Show the figures of the replay that goes on."""
-        self.display.show(figures, self.agenda.find_place(figures))
+        self.display.show(self.agenda.place(figures))
 
     def _move_aside(self, directory: Path, log: Path) -> None:
         """Rename the directory and the log of a failed run to the first free names."""

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Final, Literal
 
 from replayer.experiments import children
-from replayer.experiments.display import Display
 from replayer.experiments.prediction import Predictor
 from replayer.experiments.user_search import NEAR_PEAK
+from replayer.live.figures import Screen
 from tracegen.errors import InputError
 
 SearchMode = Literal["qos", "capacity"]
@@ -73,7 +73,7 @@ class SearchMetric:
     least: int
 
 
-def describe_metric(settings: SearchSettings, display: Display) -> SearchMetric:
+def describe_metric(settings: SearchSettings, display: Screen) -> SearchMetric:
     """Return what analysis says about the metric of a search.
 
     Raises:

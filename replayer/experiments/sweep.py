@@ -10,9 +10,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Final, cast
 
-from replayer.experiments.agenda import Agenda
 from replayer.experiments.replay_series import SERIES_FILE, TRACES_FOLDER, Series, path_of_rank
 from replayer.flags.forwarded_flags import flag_words, forwardable_flags, parse_flags
+from replayer.live.agenda import Agenda
 from tracegen.errors import InputError, ToolError
 from tracegen.schema import Trace
 

@@ -1,6 +1,6 @@
-"""The figures of a task that goes on, and the line in which a process tells them to another."""
+"""The figures of a task that goes on, and the screens that show them."""
 
-from typing import Final
+from typing import Final, Self
 
 import msgspec
 
@@ -25,28 +25,62 @@ class Figures(msgspec.Struct, frozen=True, omit_defaults=True):
         ops_left: of a drain, the most ops that are still to be executed.
         tiers: rates of now by tier.
         hit_rate: of prompt tokens so far, after the warm-up; None: there were none.
-        nvme_read_p95_ms: of objects read so far, after the warm-up, within 2%; None: none was.
-        first_byte_p95_ms: of the storage part of TTFT, in the same way; None: it is not timed.
         in_flight: moves that workers make.
         queued: moves that wait for a worker.
         failures: moves that failed.
         ranks: processes; the figures are those of the first.
+        replay: place and name of the replay in its series; empty: it is the only one.
+        next: name of the replay that comes next; empty: none, or it is not decided.
+        left_in_all_s: time left for the whole series, estimated; None: unknown.
     """
 
     stage: str
-    unit: str
-    done: float
-    total: float
+    unit: str = "op"
+    done: float = 0
+    total: float = 0
     left_s: float | None = None
     ops_left: int | None = None
     tiers: dict[str, TierRate] = {}
     hit_rate: float | None = None
-    nvme_read_p95_ms: float | None = None
-    first_byte_p95_ms: float | None = None
     in_flight: int = 0
     queued: int = 0
     failures: int = 0
     ranks: int = 1
+    replay: str = ""
+    next: str = ""
+    left_in_all_s: float | None = None
+
+
+class Screen:
+    """Receiver of lines, questions and figures; this one is silent and answers no.
+
+    Commands pass a subclass that writes to a terminal. Inside its context a screen may own lines of
+    the terminal.
+
+    Attributes:
+        shows_figures: whether `show` does anything.
+    """
+
+    shows_figures = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """Give the terminal back."""
+
+    def say(self, line: str) -> None:
+        """Show a line."""
+
+    def warn(self, warning: str) -> None:
+        """Show a line that stands out; settings stand in it by their Python names in backquotes."""
+
+    def confirm(self, question: str) -> bool:  # noqa: ARG002 (for subclasses)
+        """Ask a question; return whether the answer is yes."""
+        return False
+
+    def show(self, figures: Figures) -> None:
+        """Show the figures of the task that goes on."""
 
 
 def format_line(figures: Figures) -> str:

@@ -4,41 +4,52 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import monotonic
-from typing import Final
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from replayer.bindings.compiled import State
-from replayer.bindings.figures import LogFigures
 from replayer.live.figures import Figures, TierRate
 from replayer.planning.executing import Records
+from replayer.planning.moves import BYPASS, COPY, DEMOTE, HIT, MISS, PROMOTE, STORE
 from replayer.planning.pace import Span
-from replayer.planning.plan import Plan
-from replayer.record.columns import TIERS
+from replayer.record.columns import MOVES, STATUSES, TIERS
+from tracegen.schema import ENUMS, PREFILL, WRITE
 
 NOW_S: Final = 1.0
 """The least time over which a rate of now is taken."""
-_P95: Final = 0.95
 _GIB: Final = 2**30
+_OK: Final = STATUSES.index("ok")
+_RAG: Final = ENUMS["source"].index("rag")
 
 WARM_UP: Final = "warming up"
 REPLAY: Final = "replaying"
 DRAIN: Final = "draining"
 
 
+def _mark_moves(*kinds: int) -> NDArray[np.bool_]:
+    """Return for each kind of move whether it is one of `kinds`."""
+    return np.isin(np.arange(len(MOVES)), kinds)
+
+
+_TRANSFERS: Final = _mark_moves(HIT, STORE, DEMOTE, PROMOTE, COPY)
+_HITS: Final = _mark_moves(HIT, PROMOTE)
+_READS: Final = _mark_moves(HIT, PROMOTE, MISS)
+_WRITES: Final = _mark_moves(STORE, BYPASS)
+
+
 @dataclass(frozen=True)
 class RunExtent:
-    """The work of an execution.
+    """The work of an execution: ops of the plan, and the part that is executed and measured.
 
     Attributes:
-        ops: of the plan.
-        span: the part that is executed and measured.
-        requests: of the trace; 0: they have no time.
         tiers: numbers of the tiers that it uses.
         ranks: processes that execute it; each counts its own moves.
     """
 
     ops: int
     span: Span
-    requests: int = 0
     tiers: tuple[int, ...] = ()
     ranks: int = 1
 
@@ -47,22 +58,56 @@ class RunExtent:
         """Ops to execute, if no time limit cuts them."""
         return self.ops if self.span.ops is None else min(self.ops, self.span.ops)
 
-    @property
-    def has_warmup(self) -> bool:
-        """Whether metrics leave a start out."""
-        return bool(self.span.warmup_ops or self.span.warmup_s)
+
+class LogSums:
+    """The sums of a log so far.
+
+    Attributes:
+        moved: bytes by tier: read, written; the warm-up's, too.
+        prompt_tokens, hit_tokens: as the metric hit_rate_prompt_tokens counts them: without the
+            warm-up's once there are others.
+    """
+
+    def __init__(self) -> None:
+        self.moved = np.zeros((len(TIERS), 2))
+        self.prompt_tokens = 0
+        self.hit_tokens = 0
+        self._is_steady = False
+
+    def add(self, rows: Records) -> None:
+        """Add rows of the log."""
+        kinds = np.ascontiguousarray(rows["move"])  # rows are wide: each column is read from afar
+        succeeded = rows["status"] == _OK
+        sizes = np.where(succeeded & _TRANSFERS[kinds], rows["size_bytes"], 0)
+        for side, name in enumerate(("from_tier", "to_tier")):
+            # Tier -1 is none: it is counted first and left out.
+            self.moved[:, side] += np.bincount(rows[name] + 1, sizes, len(TIERS) + 1)[1:]
+        prompt = _find_prompt(rows, kinds)
+        steady = rows["warmup"] == 0
+        if not self._is_steady and steady.any():
+            self.prompt_tokens = self.hit_tokens = 0
+            self._is_steady = True
+        if self._is_steady:
+            prompt &= steady
+        self.prompt_tokens += int(rows["tokens"][prompt].sum())
+        self.hit_tokens += int(rows["tokens"][prompt & succeeded & _HITS[kinds]].sum())
 
 
-def describe_extent(plan: Plan, span: Span, ranks: int) -> RunExtent:
-    """Describe the part of a plan that is executed."""
-    is_timed = plan.options.demand.pace.kind != "asap"
-    return RunExtent(
-        ops=plan.workload.ops,
-        span=span,
-        requests=plan.workload.requests if is_timed else 0,
-        tiers=tuple(tier for tier, size in enumerate(plan.usable) if size != 0),
-        ranks=ranks,
-    )
+def _find_prompt(rows: Records, kinds: NDArray[np.int8]) -> NDArray[np.bool_]:
+    """Return which rows are of prompts: reads, and the first touch of all but RAG's documents."""
+    is_first_touch = (rows["op"] == WRITE) & (rows["source"] != _RAG) & _WRITES[kinds]
+    is_prompt: NDArray[np.bool_] = (rows["phase"] == PREFILL) & (_READS[kinds] | is_first_touch)
+    return is_prompt
+
+
+class _Progress(NamedTuple):
+    """The progress of an execution or of its drain; fields as in `Figures`."""
+
+    stage: str
+    unit: str
+    done: float
+    total: float
+    left_s: float | None
 
 
 class Gauge:
@@ -76,88 +121,69 @@ class Gauge:
     def __init__(self, extent: RunExtent, clock: Callable[[], float] = monotonic) -> None:
         self._extent = extent
         self._clock = clock
-        self._log = LogFigures(extent.requests)
+        self._sums = LogSums()
         self._began_s: float | None = None
-        self._samples = deque([(clock(), self._log.tier_bytes())])
+        self._samples = deque([(clock(), self._sums.moved.copy())])
         self._drain: tuple[float, int] | None = None
 
     def add(self, records: Records) -> None:
         """Add rows of the log."""
         if self._began_s is None:  # the engine plans ahead before its clock starts
             self._began_s = self._clock()
-            self._samples[0] = (self._began_s, self._log.tier_bytes())
-        self._log.add(records)
+            self._samples[0] = (self._began_s, self._sums.moved.copy())
+        self._sums.add(records)
 
     def read(self, state: State) -> Figures:
-        """Return the figures as of now.
-
-        Args:
-            state: of the engine.
-        """
+        """Return the figures as of now, from the engine's state."""
         now_s = self._clock()
-        stage, unit, done, total, left_s = self._find_progress(state, now_s)
-        log = self._log
-        prompt = log.struct.prompt_tokens
+        progress = self._find_progress(state, now_s)
+        prompt = self._sums.prompt_tokens
         return Figures(
-            stage=stage,
-            unit=unit,
-            done=max(0.0, min(done, total)),
-            total=total,
-            left_s=left_s,
+            stage=progress.stage,
+            unit=progress.unit,
+            done=max(0.0, min(progress.done, progress.total)),
+            total=progress.total,
+            left_s=progress.left_s,
             ops_left=state.left if state.cut else None,
             tiers=self._find_rates(now_s),
-            hit_rate=log.struct.hit_tokens / prompt if prompt else None,
-            nvme_read_p95_ms=_to_ms(log.nvme_read_ns(_P95)),
-            first_byte_p95_ms=_to_ms(log.first_byte_ns(_P95)),
+            hit_rate=self._sums.hit_tokens / prompt if prompt else None,
             in_flight=state.in_flight,
             queued=state.queued,
             failures=state.failures,
             ranks=self._extent.ranks,
         )
 
-    def _find_progress(self, state: State, now_s: float) -> tuple[str, str, float, float, float | None]:
-        """Return the stage, the unit, how much is done, how much there is, and the time left."""
+    def _find_progress(self, state: State, now_s: float) -> _Progress:
         span = self._extent.span
-        elapsed_s = 0.0 if self._began_s is None else now_s - self._began_s
+        began_s = now_s if self._began_s is None else self._began_s
         if state.cut:
-            return self._find_drain(state, now_s)
-        is_warm = not self._extent.has_warmup or state.steady_ns >= 0
-        stage = REPLAY if is_warm else WARM_UP
-        if span.duration_s is not None:
-            return stage, "s", elapsed_s, span.duration_s, max(0.0, span.duration_s - elapsed_s)
-        done, total = state.retired, self._extent.ops_to_do
-        return stage, "op", done, total, estimate_left_s(done, total, elapsed_s)
-
-    def _find_drain(self, state: State, now_s: float) -> tuple[str, str, float, float, float | None]:
-        """Return the same of a drain: by its limit, or by the ops that were left at its start."""
-        self._drain = self._drain or (now_s, state.left)
-        began_s, ops = self._drain
-        elapsed_s = now_s - began_s
-        limit_s = self._extent.span.drain_s
-        if limit_s is not None:
-            return DRAIN, "s", elapsed_s, limit_s, max(0.0, limit_s - elapsed_s)
-        done = ops - state.left
-        return DRAIN, "op", done, ops, estimate_left_s(done, ops, elapsed_s)
+            # A drain is over at its limit, or when the ops that were left at its start are done.
+            self._drain = self._drain or (now_s, state.left)
+            began_s, ops = self._drain
+            return _measure_progress(DRAIN, now_s - began_s, span.drain_s, ops - state.left, ops)
+        has_warmup = bool(span.warmup_ops or span.warmup_s)
+        stage = WARM_UP if has_warmup and state.steady_ns < 0 else REPLAY
+        ops = self._extent.ops_to_do
+        return _measure_progress(stage, now_s - began_s, span.duration_s, state.retired, ops)
 
     def _find_rates(self, now_s: float) -> dict[str, TierRate]:
         """Return what each tier moved per second since a second ago."""
         samples = self._samples
-        samples.append((now_s, self._log.tier_bytes()))
+        samples.append((now_s, self._sums.moved.copy()))
         while len(samples) > 2 and now_s - samples[1][0] >= NOW_S:
             samples.popleft()
         (then_s, before), (_, after) = samples[0], samples[-1]
-        span_bytes = max(now_s - then_s, 1e-9) * _GIB
-        rates = {}
-        for tier in self._extent.tiers:
-            read, written = (end - start for start, end in zip(before[tier], after[tier], strict=True))
-            rates[TIERS[tier]] = TierRate(read / span_bytes, written / span_bytes)
-        return rates
+        rates = (after - before) / (max(now_s - then_s, 1e-9) * _GIB)
+        return {TIERS[tier]: TierRate(*map(float, rates[tier])) for tier in self._extent.tiers}
+
+
+def _measure_progress(stage: str, elapsed_s: float, limit_s: float | None, done: int, total: int) -> _Progress:
+    """Return progress by the time limit; without one, by ops."""
+    if limit_s is not None:
+        return _Progress(stage, "s", elapsed_s, limit_s, max(0.0, limit_s - elapsed_s))
+    return _Progress(stage, "op", done, total, estimate_left_s(done, total, elapsed_s))
 
 
 def estimate_left_s(done: float, total: float, elapsed_s: float) -> float | None:
     """Return the time left if the rest goes as fast as what is done; None: nothing is done."""
     return elapsed_s * (total - done) / done if done > 0 else None
-
-
-def _to_ms(time_ns: float | None) -> float | None:
-    return None if time_ns is None else time_ns / 1e6

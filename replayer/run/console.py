@@ -1,46 +1,105 @@
-"""The user's end of a run: lines, warnings, questions and progress. Silent by default."""
+"""The user's end of a run: lines, warnings, questions and progress on a screen."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from time import monotonic
+from typing import Final
 
 from replayer.bindings.compiled import State
-from replayer.live.gauge import RunExtent
+from replayer.live.figures import Figures, Screen
+from replayer.live.gauge import Gauge, RunExtent, estimate_left_s
 from replayer.planning.executing import Records
+from tracegen.progress import Advance
+
+SHOWN_S: Final = 0.5
+"""Seconds between two frames of an execution: each takes about a millisecond."""
 
 Watch = Callable[[Records, Callable[[], State]], object]
 """Taker of new rows of the log, and of a function that returns the state of the execution."""
 
 
 class RunConsole:
-    """Receiver of everything that a run tells its user; this one is silent and answers no.
+    """Tells a run's user what it does, on a screen.
 
-    Commands pass a subclass that writes to a terminal.
+    Args:
+        screen: silent by default.
+        place: adds the place of the run in its series to figures.
+        is_predicted: the clock of the run is not the user's: only its ops are shown.
     """
 
-    def say(self, line: str) -> None:
-        """Show a line about the run before it starts."""
-
-    def warn(self, warning: str) -> None:
-        """Show a warning; settings stand in it by their Python names in backquotes."""
-
-    def confirm(self, question: str) -> bool:  # noqa: ARG002 (for subclasses)
-        """Ask a question; return whether the answer is yes."""
-        return False
+    def __init__(
+        self,
+        screen: Screen | None = None,
+        place: Callable[[Figures], Figures] = lambda figures: figures,
+        *,
+        is_predicted: bool = False,
+    ) -> None:
+        self._screen = screen or Screen()
+        self.say = self._screen.say
+        self.warn = self._screen.warn
+        self.confirm = self._screen.confirm
+        self._place = place
+        self._is_predicted = is_predicted
 
     @contextmanager
-    def track(
-        self,
-        task: str,  # noqa: ARG002 (for subclasses)
-        total: int,  # noqa: ARG002
-        unit: str,  # noqa: ARG002
-    ) -> Iterator[Callable[[int], object]]:
-        """Show the progress of a task; give a function that takes the units newly done."""
-        yield lambda _done: None
+    def track(self, task: str, unit: str, total: int | None) -> Iterator[Advance]:
+        """Show the progress of a task, as any `Progress`."""
+        began_s = monotonic()
+        done = 0
+
+        def read() -> Figures:
+            left_s = estimate_left_s(done, total, monotonic() - began_s) if total else None
+            return Figures(task, unit, done, total or 0, left_s)
+
+        def advance(amount: int) -> None:
+            nonlocal done
+            done += amount
+            show(read)
+
+        with self._showing() as show:
+            yield advance
 
     @contextmanager
-    def track_run(
-        self,
-        extent: RunExtent,  # noqa: ARG002 (for subclasses)
-    ) -> Iterator[Watch]:
+    def track_run(self, extent: RunExtent) -> Iterator[Watch]:
         """Show the progress of an execution; give a function that takes rows of its log."""
-        yield lambda _records, _state: None
+        if not self._screen.shows_figures:
+            yield lambda _records, _state: None
+        elif self._is_predicted:
+            with self.track("predicting", "op", extent.ops_to_do) as advance:
+                yield _watch_ops(advance)
+        else:
+            gauge = Gauge(extent)
+
+            def watch(records: Records, state: Callable[[], State]) -> None:
+                gauge.add(records)
+                show(lambda: gauge.read(state()))
+
+            with self._showing() as show:
+                yield watch
+
+    @contextmanager
+    def _showing(self) -> Iterator[Callable[[Callable[[], Figures]], None]]:
+        """Give a function that shows figures on the screen, unless the last ones are recent."""
+        shown_s = monotonic()  # a rate over less time tells little
+
+        def show(read: Callable[[], Figures]) -> None:
+            nonlocal shown_s
+            if monotonic() - shown_s >= SHOWN_S:
+                shown_s = monotonic()
+                self._screen.show(self._place(read()))
+
+        with self._screen:
+            yield show
+
+
+def _watch_ops(advance: Advance) -> Watch:
+    """Return a function that advances by the ops retired since its last call."""
+    done = 0
+
+    def watch(_records: Records, state: Callable[[], State]) -> None:
+        nonlocal done
+        retired = state().retired
+        advance(retired - done)
+        done = retired
+
+    return watch

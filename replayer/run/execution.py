@@ -8,7 +8,7 @@ import msgspec
 
 from replayer.bindings.compiled import State
 from replayer.engine.engine import TooManyErrorsError
-from replayer.live.gauge import describe_extent
+from replayer.live.gauge import RunExtent
 from replayer.planning.executing import Records, Rows
 from replayer.planning.pace import Span
 from replayer.planning.plan import Plan
@@ -118,7 +118,8 @@ class Execution:
         """Run the engine to its end."""
         system = self._system
         prepared = self._prepared
-        extent = describe_extent(prepared.plan, prepared.span, self._ranks.size)
+        tiers = tuple(tier for tier, size in enumerate(prepared.plan.usable) if size != 0)
+        extent = RunExtent(prepared.plan.workload.ops, prepared.span, tiers, self._ranks.size)
         with system.recording(), self._console.track_run(extent) as watch:
 
             def flush(records: Records, errors: dict[int, str], rows: Rows) -> None:

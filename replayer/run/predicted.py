@@ -155,7 +155,7 @@ class PredictedReplay:
     def _simulate(self, plan: Plan) -> PlanSummary | None:
         if self.options.order.kind == "live":
             return None
-        with self.console.track("planning", plan.workload.ops, "op") as advance:
+        with self.console.track("planning", "op", plan.workload.ops) as advance:
             return plan.simulate(advance)
 
     def _general_warnings(self) -> list[RunWarning]:

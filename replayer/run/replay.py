@@ -177,7 +177,7 @@ class Replay:
         warnings = [*([little_room] if little_room else []), *collect_warnings(settings, tiers)]
         payload = Payload((self.trace.metadata.seed + self.ranks.rank) % 2**64, self.nonce)
         size = int(settings.precondition_gib * 2**30)
-        with self.console.track("preconditioning", size, "B") as advance:
+        with self.console.track("preconditioning", "B", size) as advance:
             room = nvme_room(plan, summary, settings.window)
             written = precondition(tiers.nvme, settings, room, payload, advance)
         info = msgspec.structs.replace(info, warnings=tuple(warnings), precondition=written)
@@ -188,7 +188,7 @@ class Replay:
     def _simulate(self, plan: Plan) -> PlanSummary | None:
         if self.options.order.kind == "live":
             return None
-        with self.console.track("planning", plan.workload.ops, "op") as advance:
+        with self.console.track("planning", "op", plan.workload.ops) as advance:
             return plan.simulate(advance)
 
     def _run_name(self, started: datetime) -> str:

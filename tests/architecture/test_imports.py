@@ -11,7 +11,7 @@ from tests.support.paths import ROOT
 STACKS = {
     "tracegen": (
         "__main__ cli commands exchange formats generate derive describe workload sources console files recipe"
-        " schema trace randomness arrays times typed_files errors"
+        " schema trace randomness arrays times typed_files progress errors"
     ),
     "replayer": (
         "__main__ cli commands experiments flags profiling run live engine tiers diagnosis sizing simulation prediction planning profiles"
@@ -19,7 +19,6 @@ STACKS = {
     ),
     "analysis": (
         "__main__ cli commands submission searches sweeps report comparison assessment loaded_run summary metrics runs doubts log"
-        " progress"
     ),
     "views": "formats text exports tables numbers answer",
 }
@@ -28,8 +27,8 @@ STACKS = {
 DOORS = {
     "views": {"tracegen.errors"},
     "tracegen": set(),
-    "replayer": {"tracegen.schema", "tracegen.errors", "tracegen.typed_files"},
-    "analysis": {"tracegen.schema", "tracegen.errors", "tracegen.typed_files", "replayer.schema"},
+    "replayer": {"tracegen.schema", "tracegen.errors", "tracegen.progress", "tracegen.typed_files"},
+    "analysis": {"tracegen.schema", "tracegen.errors", "tracegen.progress", "tracegen.typed_files", "replayer.schema"},
 }
 """The modules of other packages that each package may import, beside those of `views`."""
 

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from replayer.bindings import compiled
-from replayer.bindings.figures import FiguresStruct
 from tests.support import compiled_core
 from tests.support.paths import ROOT
 
@@ -27,7 +26,7 @@ OURS: dict[str, Any] = {
     "Unfinished": compiled.UNFINISHED, "Device": compiled.DeviceStruct, "PlannedOp": compiled.PLANNED_OP, "Counts": compiled.CountsStruct, "Fault": compiled.FaultStruct,
     "BlockIO": compiled.BlockIOStruct, "Extent": compiled.Extent, "Object": compiled.ObjectStruct,
     "Settings": compiled.EngineSettings, "Job": compiled.Job, "Record": compiled.RECORD, "State": compiled.State,
-    "Figures": FiguresStruct, "Station": compiled.StationStruct, "Profile": compiled.ProfileStruct,
+    "Station": compiled.StationStruct, "Profile": compiled.ProfileStruct,
 }  # fmt: skip
 RENAMED = {
     "Job": {"from": "source", "to": "target"}, "Move": {"from": "source", "to": "target"},

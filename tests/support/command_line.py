@@ -11,7 +11,6 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from replayer.experiments.children import PYTHON, report_lines
-from replayer.experiments.display import Display
 from replayer.live.figures import Figures
 from tests.support.paths import ROOT
 from tracegen.console import interrupts as signals
@@ -38,11 +37,11 @@ def here(tool: str, *arguments: object, cwd: Path | None = ROOT) -> subprocess.C
 
 
 def run_logged_here(
-    command: Sequence[str], log: Path, display: Display, show: Callable[[Figures], object] = lambda _: None
+    command: Sequence[str], log: Path, say: Callable[[str], object], show: Callable[[Figures], object] = lambda _: None
 ) -> int:
     """Run a command of a series in this process; report and keep its output as `run_logged` does."""
     done = capture_here(command)
-    said = "".join(report_lines(done.stderr.splitlines(keepends=True), display, show))
+    said = "".join(report_lines(done.stderr.splitlines(keepends=True), say, show))
     with log.open("a") as lines:
         lines.write(f"$ {shlex.join(command)}\n{done.stdout}{said}exit {done.returncode}\n")
     return done.returncode

@@ -17,7 +17,7 @@ _SEQUENCE = re.compile(r"\x1b\[([?0-9;]*)([A-Za-z])")
 
 
 class Picture:
-    """What is on a terminal: its lines, and whether the cursor is shown. It knows what our commands use.
+    """What is on a terminal: its lines. It knows what our commands use.
 
     Attributes:
         unknown: control sequences that it does not know, but those for colours.
@@ -26,7 +26,6 @@ class Picture:
     def __init__(self) -> None:
         self.lines = [""]
         self.unknown: list[str] = []
-        self.has_cursor = True
         self._row = 0
         self._column = 0
         self._rest = ""
@@ -52,8 +51,6 @@ class Picture:
             self._row = max(0, self._row - int(number or 1))
         elif (number, letter) == ("2", "K"):
             self.lines[self._row] = ""
-        elif letter in "hl" and number == "?25":
-            self.has_cursor = letter == "h"
         elif letter != "m":
             self.unknown.append(number + letter)
 

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from shutil import get_terminal_size
 
 from tqdm import tqdm
 
-from tracegen.files.progress import Advance
+from tracegen.progress import Advance
 
 
 @contextmanager
@@ -16,11 +17,11 @@ def show_progress(
     *,
     delay_s: float = 0,
 ) -> Iterator[Advance]:
-    """Show a progress bar inside the context, if standard error is a terminal.
+    """Show a progress bar inside the context, if standard error is a terminal and there is work.
 
     Args:
         task: the work, shown before the bar.
-        unit: unit of its amount; bytes (`B`) are shown as KiB, MiB, ….
+        unit: unit of its amount; amounts are shown as k, M, ….
         total: the whole amount; None if it is not known.
         delay_s: seconds before the bar appears; shorter work shows none.
     """
@@ -28,13 +29,10 @@ def show_progress(
         desc=task,
         total=total,
         unit=unit,
-        unit_scale=unit == "B",
-        disable=None,
+        unit_scale=True,
+        disable=True if total == 0 else None,
         leave=False,
         delay=delay_s,
+        ncols=get_terminal_size().columns,  # some terminals report 0, which hides the bar
     ) as bar:
-
-        def advance(amount: int) -> None:
-            bar.update(amount)
-
-        yield advance
+        yield bar.update

@@ -12,13 +12,13 @@ from typing import Final
 from tracegen.errors import InputError, check_is_file
 from tracegen.exchange.importer import Importer
 from tracegen.exchange.options import ImportOptions
-from tracegen.files.progress import Advance, Progress, ignore_progress
 from tracegen.files.trace_writer import TraceWriter
 from tracegen.formats import FORMATS
 from tracegen.formats.export import ExportOptions, explain_missing_bytes
 from tracegen.formats.format import Format
 from tracegen.formats.rows import DECODE_BATCH, Call, Rows
 from tracegen.formats.values import BadRowError
+from tracegen.progress import Advance, Progress, ignore_progress
 from tracegen.times import to_ns
 from tracegen.trace.metadata import Metadata
 from tracegen.trace.reading import Trace

@@ -81,7 +81,7 @@ class Rows:
         path: Path,
         *,
         skip_bad: bool = False,
-        advance: Callable[[int], None] = lambda _bytes: None,
+        advance: Callable[[int], object] = lambda _bytes: None,
         token_ns: int = 0,
     ) -> None:
         self.path = path

@@ -21,12 +21,12 @@ from analysis.comparison.trials import Trial, check_common_plan, load_trials
 from analysis.comparison.warnings import count_doubts, warn_of_machines
 from analysis.doubts.predictions import describe_profile, identify_profile
 from analysis.log.plan_order import kind_of
-from analysis.progress import Advance
 from analysis.runs.opening import open_run
 from analysis.summary.percentiles import is_thin
 from analysis.summary.run_summary import Summary
 from replayer.schema import PredictionInfo
 from tracegen.errors import InputError
+from tracegen.progress import Advance
 
 OF_DEVICES: Final = (
     *("layout", "direct", "io_bytes", "io_depth", "io_engine", "fsync", "verify"),

@@ -1,14 +1,11 @@
-"""The options and the display that commands which make a series share."""
+"""The options of commands that make a series."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
-from replayer.commands.live.screens import choose_screen
-from replayer.experiments.display import Display
 from replayer.flags.plan_flags import add_options
 from replayer.flags.progress_flags import add_progress_option
 from replayer.flags.run_flags import CACHE_OPTIONS
@@ -30,14 +27,3 @@ def json_option(content: str) -> Callable[[Callable[..., Any]], Callable[..., An
 def series_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add --cache-dir, --make-cache-dir, --output and --progress to a command."""
     return add_options((*CACHE_OPTIONS, _OUTPUT, add_progress_option), command)
-
-
-@contextmanager
-def open_display() -> Iterator[Display]:
-    """Show what a series reports on stderr, inside the context."""
-    with choose_screen() as screen:
-        yield Display(
-            say=screen.say,
-            warn=lambda line: screen.say(f"Warning: {line}", bold=True),
-            show=screen.show,
-        )

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from replayer.experiments import autoscale
-from replayer.experiments.display import SILENT
 from replayer.experiments.search_settings import LATENCY, THROUGHPUT, SearchSettings, describe_metric
 from replayer.experiments.steps import Target
+from replayer.live.figures import Screen
 from tests.replayer.experiments.closed_loop import BYTES, MIB_S, THINK_S, write_closed_loop
 from tests.support.command_line import Run, sentence
 from tracegen.errors import InputError
@@ -67,7 +67,7 @@ def qos_settings(metric: str) -> SearchSettings:
     ],
 )
 def test_a_target_is_the_limit_that_the_metric_needs(name: str, at_most: bool, least: int) -> None:
-    metric = describe_metric(qos_settings(name), SILENT)
+    metric = describe_metric(qos_settings(name), Screen())
     assert (metric.names, metric.at_most, metric.least) == ((name,), at_most, least)
 
 
@@ -80,9 +80,9 @@ def test_a_target_for_any_metric_is_a_limit_in_the_direction_that_analysis_gives
     for name, better in directions.items():
         if better is None:
             with pytest.raises(InputError, match="neither higher nor lower"):
-                describe_metric(qos_settings(name), SILENT)
+                describe_metric(qos_settings(name), Screen())
             continue
-        metric = describe_metric(qos_settings(name), SILENT)
+        metric = describe_metric(qos_settings(name), Screen())
         target = Target(1.0, at_most=metric.at_most)
         assert target.is_met_by(2.0) == (better == "higher"), name
         assert target.is_met_by(0.5) == (better == "lower"), name

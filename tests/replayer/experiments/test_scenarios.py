@@ -9,7 +9,6 @@ from click.testing import CliRunner
 
 from replayer.cli import main
 from replayer.experiments import scenarios
-from replayer.experiments.display import Display
 from replayer.experiments.prediction import Predictor
 from replayer.experiments.replay_series import Cache, Series
 from replayer.experiments.scenarios import (
@@ -24,6 +23,7 @@ from replayer.experiments.scenarios import (
     run_suite,
 )
 from replayer.experiments.sweep import make_traces
+from replayer.live.figures import Screen
 from replayer.models import known as models
 from replayer.schema import parts
 from tests.replayer.experiments.closed_loop import MIB_S, PIPE
@@ -33,6 +33,11 @@ from tracegen.errors import InputError
 
 GIB = 1 << 30
 TIERS = ("gpu-only", "cpu-only", "storage-only", "gpu+cpu", "cpu+storage", "gpu+cpu+storage")
+
+
+class Lines(Screen):
+    def __init__(self, said: list[str]) -> None:
+        self.say = said.append  # type: ignore[method-assign]
 
 
 def machine(cpu: int, nvme: int, gpu: int = 0) -> Hardware:
@@ -152,7 +157,7 @@ def test_scenarios_are_predicted_beside_their_measurement(tmp_path: Path, monkey
     said: list[str] = []
     suite = plan(["cpu-only", "storage-only"], machine(GIB // 2, GIB), "tiny-1b", 8, 1)
     cache = Cache(tmp_path / "cache", make=True)
-    with Series(tmp_path / "suite", {}, cache, display=Display(say=said.append)) as series:
+    with Series(tmp_path / "suite", {}, cache, display=Lines(said)) as series:
         run_suite(suite, series, "cpu")
         errors = predict_suite(suite, series, Predictor.load(str(profile), {}))
     assert "cpu-only/predicted: the profile has no cpu tier" in said

@@ -1,7 +1,11 @@
 """Which replay of a series is going on, and how long the rest takes, by hand."""
 
-from replayer.experiments.agenda import Agenda, Place
+from msgspec.structs import replace
+
+from replayer.live.agenda import Agenda
 from replayer.live.figures import Figures
+
+HALF = Figures("replaying", "s", 1, 2, 6)
 
 
 class Dated:
@@ -11,48 +15,25 @@ class Dated:
         self.now_s = 0.0
         self.agenda = Agenda(names, lambda: self.now_s)
 
-    def place(self, left_s: float | None) -> Place:
-        return self.agenda.find_place(Figures("replaying", "s", 1, 2, left_s))
+    def begin(self, name: str) -> Figures:
+        self.agenda.begin(name)
+        return self.agenda.place(HALF)
 
 
-def test_cases_and_trials_are_numbered() -> None:
-    agenda = Dated("a/trial_1", "a/trial_2", "b/trial_1", "b/trial_2").agenda
-    agenda.begin("b/trial_1")
-    assert agenda.find_place() == Place("b/trial_1", "case 2 of 2, trial 1 of 2", "b/trial_2")
-    agenda.begin("b/trial_2")
-    assert agenda.find_place() == Place("b/trial_2", "case 2 of 2, trial 2 of 2")
-
-
-def test_what_there_is_one_of_is_not_numbered() -> None:
-    trials = Agenda(["run-1", "run-2"])
-    trials.begin("run-1")
-    assert trials.find_place() == Place("run-1", "trial 1 of 2", "run-2")
-    only = Dated("run")
-    only.agenda.begin("run")
-    assert only.place(5) == Place("run")
-
-
-def test_the_rest_takes_as_long_as_this_replay_then_as_those_that_have_ended() -> None:
-    series = Dated("a/trial_1", "a/trial_2", "a/trial_3")
-    series.agenda.begin("a/trial_1")
-    assert series.place(None).left_s is None
+def test_a_replay_has_a_number_and_the_series_takes_as_long_as_the_replays_that_have_ended() -> None:
+    series = Dated("a", "b", "c")
+    assert series.begin("a") == replace(HALF, replay="replay 1 of 3: a", next="b", left_in_all_s=6 + 2 * 6)
     series.now_s = 4
-    assert series.place(6).left_s == 6 + 2 * 10, "this one takes 10 s in all"
+    assert series.agenda.place(HALF).left_in_all_s == 6 + 2 * 10, "this one takes 10 s in all"
+    assert series.agenda.place(Figures("starting")).left_in_all_s is None
     series.now_s = 12
     series.agenda.end()
-    series.agenda.begin("a/trial_2")
-    series.now_s = 13
-    assert series.place(7).left_s == 7 + 12, "the first took 12 s"
+    assert series.begin("b").left_in_all_s == 6 + 12, "the first took 12 s"
+    assert series.begin("c") == replace(HALF, replay="replay 3 of 3: c", left_in_all_s=6)
 
 
-def test_replays_that_are_decided_on_the_way_are_counted() -> None:
-    series = Dated()
-    for name in ("users_1/trial_1", "users_2/trial_1"):
-        series.agenda.begin(name)
-    assert series.place(5) == Place("users_2/trial_1", "replay 2"), "nobody knows how many follow"
-
-
-def test_a_replay_that_is_not_on_the_agenda_has_a_name_only() -> None:
-    agenda = Agenda(["a/trial_1"])
-    agenda.begin("a/predicted")
-    assert agenda.find_place() == Place("a/predicted", "in between")
+def test_a_replay_without_others_has_no_place_and_one_decided_on_the_way_is_counted() -> None:
+    assert Dated("run").begin("run") == HALF
+    search = Dated()
+    search.begin("users_1/trial_1")
+    assert search.begin("users_2/trial_1").replay == "replay 2: users_2/trial_1"

@@ -5,6 +5,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from replayer.live.figures import Screen
 from replayer.models.geometry import TokenBytes
 from replayer.planning.plan import PlanOptions
 from replayer.run.console import RunConsole
@@ -17,7 +18,7 @@ MIB = 1 << 20
 NAMED = "20260102T030405678901-4242"
 
 
-class Lines(RunConsole):
+class Lines(Screen):
     """Keeps the lines that a run shows before it starts."""
 
     def __init__(self) -> None:
@@ -33,12 +34,12 @@ def replayed(
     *,
     run: str = "run",
     nonce: int | None = None,
-    console: RunConsole | None = None,
+    console: Screen | None = None,
     **settings: Any,
 ) -> dict[str, Any]:
     (place / "cache").mkdir(exist_ok=True)
     chosen = Settings(**({"workers": 2, "cache_dir": place / "cache"} | settings))
     plan = PlanOptions(TokenBytes(UNIT), (Decimal(0), Decimal(0), None), demand=chosen.demand)
-    replay(trace, "test", plan, chosen, place / run, nonce=nonce, console=console)
+    replay(trace, "test", plan, chosen, place / run, nonce=nonce, console=RunConsole(console))
     info: dict[str, Any] = json.loads((place / run / "run.json").read_text())
     return info

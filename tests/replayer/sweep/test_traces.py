@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from replayer.experiments.children import run_analysis
-from replayer.experiments.display import SILENT
 from replayer.experiments.replay_series import Cache, Series
 from replayer.experiments.sweep import load_sweep
 from replayer.experiments.sweep import run_sweep as replay_cases
+from replayer.live.figures import Screen
 from tests.replayer.sweep.grids import CASE, RECIPE, run_sweep, write_grid
 from tests.support import traces
 from tests.support.command_line import Run
@@ -96,7 +96,7 @@ def test_modules_in_the_working_directory_are_not_taken_for_ours(
     for name in ("analysis", "tracegen", "replayer"):
         (tmp_path / f"{name}.py").write_text(f"raise SystemExit('{name}.py of the user')\n")
     monkeypatch.chdir(tmp_path)
-    assert run_analysis("metrics", "hit_rate", display=SILENT).startswith("hit_rate: ")
+    assert run_analysis("metrics", "hit_rate", display=Screen()).startswith("hit_rate: ")
     with Series(tmp_path / "sweep", {}, Cache(tmp_path / "cache", make=True)) as series:
         flags = ["--model", "tiny-1b", "--duration", "100"]
         directory = series.replay("a/trial_1", place / "quick.parquet", flags)

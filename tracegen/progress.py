@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
-Advance = Callable[[int], None]
+Advance = Callable[[int], object]
 """Takes the number of units done since the last call."""
 
 
@@ -12,7 +12,7 @@ class Progress(Protocol):
     """Begins the progress of a task; inside the context its function advances it."""
 
     def __call__(self, task: str, unit: str, total: int | None) -> AbstractContextManager[Advance]:
-        """Begin a task of `total` units."""
+        """Begin a task of `total` units; None: unknown."""
         ...
 
 
@@ -23,4 +23,4 @@ def ignore_progress(
     total: int | None,  # noqa: ARG001
 ) -> Iterator[Advance]:
     """Show nothing."""
-    yield lambda _count: None
+    yield lambda _amount: None
