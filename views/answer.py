@@ -27,6 +27,7 @@ class Figure(Struct, frozen=True, kw_only=True):
         name: its name for programs, as that of a metric.
         label: what it is, in words.
         value: the value; None was not measured.
+        text: the finding, if it is a word instead of a number.
         unit: its unit as views/numbers.py knows it: "share", "ratio", "bytes", "s", or any word.
         low: lower end of its 95% interval.
         high: upper end of its 95% interval.
@@ -38,6 +39,7 @@ class Figure(Struct, frozen=True, kw_only=True):
     name: str
     label: str
     value: float | None
+    text: str = ""
     unit: str = ""
     low: float | None = None
     high: float | None = None
@@ -89,6 +91,7 @@ class Axis(Struct, frozen=True, kw_only=True):
         title: the quantity with its unit.
         is_log: whether the scale is logarithmic.
         is_share: whether its numbers are shares, shown in percent.
+        is_ratio: whether they are ratios, shown as times on both sides of 1 on a logarithmic scale.
         has_zero: whether a linear scale begins at zero.
         domain: ends of the axis; None to fit the data.
         ticks: values with a tick; None to choose them.
@@ -98,6 +101,7 @@ class Axis(Struct, frozen=True, kw_only=True):
     title: str
     is_log: bool = False
     is_share: bool = False
+    is_ratio: bool = False
     has_zero: bool = True
     domain: tuple[float, float] | None = None
     ticks: Sequence[float] | None = None
@@ -120,15 +124,16 @@ class Rule(Struct, frozen=True, kw_only=True):
     panel: str = ""
 
 
-Kind = Literal["lines", "steps", "points", "bars", "intervals", "dots"]
+Kind = Literal["lines", "bands", "steps", "points", "bars", "intervals", "dots"]
 """How a chart shows its rows.
 
-lines: y over x, with a band from `low` to `high` if rows have them, and points at notes;
+lines: y over x, with points at rows that have a note, and error bars from `low` to `high`;
+bands: lines of many points, with the band from `low` to `high`;
 steps: lines that hold their value until the next x;
 points: marks alone, with error bars from `low` to `high`;
 bars: horizontal stacked bars of x by part `series`, one per name `y`;
-intervals: a value x with `low` and `high` per name `y`, as a forest plot;
-dots: values x per name `y`, against a target `low`.
+intervals: values x per name `y`, with a bar from `low` to `high`, and `text` at the right;
+dots: values x per name `y`, with a bar from `low` to `high`, and a tick at `target`.
 """
 
 
@@ -140,11 +145,14 @@ class Chart(Struct, frozen=True, kw_only=True):
         title: its heading.
         caption: how to read it, and how it is computed.
         kind: how its rows are shown.
-        rows: a row per mark: x, y, and if they apply series, panel, low, high, note (a tooltip).
+        rows: a row per mark: x, y, and if they apply series, panel, low, high, text, target, hollow
+            (a point that decides nothing), note (a tooltip; made if there is no such column).
         x: the horizontal axis.
         y: the vertical axis.
         series: the series in the order of the legend; empty to take that of the rows.
+        colours: names of colours in views/svg.py by series; others have a colour of their own.
         dashed: series that were predicted.
+        names_at_ends: whether lines carry their names at their right ends instead of a legend.
         rules: lines across it.
         section: heading of the part of a page under which it stands.
         is_folded: whether a page shows it only when it is opened.
@@ -159,7 +167,9 @@ class Chart(Struct, frozen=True, kw_only=True):
     x: Axis
     y: Axis
     series: Sequence[str] = ()
+    colours: Mapping[str, str] = {}
     dashed: frozenset[str] = frozenset()
+    names_at_ends: bool = False
     rules: Sequence[Rule] = ()
     section: str = "Charts"
     is_folded: bool = False
@@ -200,6 +210,8 @@ class Answer(Struct, frozen=True, kw_only=True):
         doubts: what makes one distrust it, those that invalidate first.
         next: commands or steps to take now.
         source: what it was made from, as "the logs".
+        sections: parts of a page in their order; others follow in that of charts and tables.
+        records: rows of the CSV format; None to take the first table.
         data: values for programs that read JSON, beside those shown.
     """
 
@@ -215,4 +227,6 @@ class Answer(Struct, frozen=True, kw_only=True):
     doubts: Sequence[DoubtLine] = ()
     next: Sequence[str] = ()
     source: str = ""
+    sections: Sequence[str] = ()
+    records: pl.DataFrame | None = None
     data: Mapping[str, Any] = {}

@@ -10,11 +10,19 @@ from views.answer import Answer
 from views.exports import render_csv, render_json
 from views.text import render_markdown, render_text
 
+
+def _render_html(answer: Answer) -> str:
+    from views.page import render_page  # noqa: PLC0415 (loading the renderer takes half a second)
+
+    return render_page(answer)
+
+
 FORMATS: Final[dict[str, Callable[[Answer], str]]] = {
     "txt": render_text,
     "md": render_markdown,
     "csv": render_csv,
     "json": render_json,
+    "html": _render_html,
 }
 """Renderers by the suffix of their files."""
 
@@ -63,6 +71,33 @@ def _check_output(output: Path, kept: Sequence[Path], *, force: bool) -> None:
     else:
         return
     raise InputError(problem, remedy, subject=output, setting="output")
+
+
+def check_folder(folder: Path, kept: Sequence[Path], *, force: bool) -> None:
+    """Check that charts can be saved in a folder, before work starts.
+
+    Args:
+        folder: the folder, which need not exist.
+        kept: directories in which no file is written, as runs.
+        force: whether files in it may be replaced; other files in it are kept.
+
+    Raises:
+        InputError: it is a file, is in a run, or has files, or its parent does not exist.
+    """
+    target = folder.resolve()
+    run = next((run for run in kept if target.is_relative_to(run.resolve())), None)
+    if run is not None:
+        problem, remedy = f"in the run {run}, which must not change", "name a folder elsewhere"
+    elif os.path.lexists(folder) and not folder.is_dir():
+        problem, remedy = "not a folder", "name a new or an empty one"
+    elif folder.is_dir() and any(folder.iterdir()) and not force:
+        problem = "the folder is not empty"
+        remedy = "name another, or pass `force` to replace charts in it"
+    elif not target.parent.is_dir():
+        problem, remedy = f"there is no folder {folder.parent}", "create it, or name another folder"
+    else:
+        return
+    raise InputError(problem, remedy, subject=folder, setting="charts")
 
 
 def write_file(output: Path, content: str) -> None:

@@ -8,7 +8,8 @@ ABSENT: Final = "–"
 _MOST_DECIMALS: Final = 4
 _SIZES: Final = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 _TIMES: Final = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
-_WORDLESS: Final = ("share", "ratio")
+_WORDLESS: Final = ("share", "ratio", "bytes", "s")
+"""Units whose numbers carry their unit themselves."""
 
 
 def format_number(value: object) -> str:
@@ -28,15 +29,18 @@ def format_value(value: float | None, unit: str = "") -> str:
     """Format a value with its unit; a share in percent, bytes in the unit that keeps it short."""
     if value is None:
         return "not measured"
+    return f"{format_plain(value, unit)} {get_unit_word(unit)}".strip()
+
+
+def format_plain(value: float, unit: str) -> str:
+    """Format a value without the word of its unit; shares, ratios, bytes and times have theirs."""
     if unit == "share":
         return f"{value:.1%}"
     if unit == "ratio":
         return f"{value:.3g} ×"
     if unit == "bytes":
         return format_bytes(value)
-    if unit == "s" and 0 < abs(value) < 1:
-        return format_time(value)
-    return f"{format_number(value)} {unit}".strip()
+    return format_time(value) if unit == "s" else format_number(value)
 
 
 def format_bytes(size: float) -> str:
@@ -47,6 +51,8 @@ def format_bytes(size: float) -> str:
 
 def format_time(seconds: float) -> str:
     """Format a time in the unit that leaves a digit before the point."""
+    if not seconds or abs(seconds) >= 1:
+        return f"{format_number(seconds)} s"
     size, unit = next((pair for pair in _TIMES if abs(seconds) >= pair[0]), _TIMES[-1])
     return f"{seconds / size:,.3g} {unit}"
 
@@ -68,15 +74,15 @@ def choose_decimals(values: Iterable[float | None], largest: int = 3, smallest: 
 
 
 def format_alike(values: Iterable[float | None], unit: str = "") -> list[str]:
-    """Format numbers of one unit with equal decimals, without the unit; shares in percent."""
+    """Format numbers of one unit with equal decimals, without the word of the unit."""
     listed = list(values)
-    if unit == "share":
-        return [ABSENT if value is None else f"{value:.1%}" for value in listed]
+    if unit in _WORDLESS:
+        return [ABSENT if value is None else format_plain(value, unit) for value in listed]
     is_whole = all(value is None or float(value).is_integer() for value in listed)
     decimals = 0 if is_whole else choose_decimals(listed)
     return [ABSENT if value is None else f"{value:,.{decimals}f}" for value in listed]
 
 
 def get_unit_word(unit: str) -> str:
-    """Return the word of a unit that format_alike leaves out; shares and ratios have none."""
+    """Return the word of a unit that numbers leave out; some carry their unit themselves."""
     return "" if unit in _WORDLESS else unit

@@ -3,21 +3,28 @@
 from collections.abc import Iterator
 
 from tracegen.errors import escape_controls
-from views.answer import Answer, Figure, Table
-from views.numbers import format_alike, format_value, get_unit_word
+from views.answer import Answer, DoubtLine, Figure, Table
+from views.numbers import format_alike, format_plain, get_unit_word
 from views.tables import align, align_table, find_numeric, list_cells
+
+
+def split_figure(figure: Figure) -> tuple[str, str, str]:
+    """Return a figure's value, empty if it was not measured, its unit, and the remarks on it."""
+    unit = get_unit_word(figure.unit)
+    if figure.text or figure.value is None:
+        return figure.text, unit, figure.note
+    shown, remarks = format_plain(figure.value, figure.unit), [figure.note]
+    if figure.low is not None and figure.high is not None:
+        shown, low, high = format_alike([figure.value, figure.low, figure.high], figure.unit)
+        remarks.insert(0, "" if low == high else f"95% interval {low} to {high}")
+    more = "> " if figure.is_more_than else ""
+    return more + shown, unit, ", ".join(filter(None, remarks))
 
 
 def list_figure(figure: Figure) -> tuple[str, str, str]:
     """Return a figure as its label, its value with the unit, and the remarks on it."""
-    low, high = figure.low, figure.high
-    more = "> " if figure.is_more_than else ""
-    if low is None or high is None:
-        return figure.label, more + format_value(figure.value, figure.unit), figure.note
-    shown, *ends = format_alike([figure.value, low, high], figure.unit)
-    value = f"{more}{shown} {get_unit_word(figure.unit)}".strip()
-    remarks = [f"95% interval {ends[0]} to {ends[1]}", figure.note]
-    return figure.label, value, ", ".join(filter(None, remarks))
+    value, unit, remarks = split_figure(figure)
+    return figure.label, f"{value} {unit}".strip() if value else "not measured", remarks
 
 
 def render_text(answer: Answer) -> str:
@@ -40,13 +47,16 @@ def _list_lines(answer: Answer) -> Iterator[str]:
             yield from (f"  {note}" for note in table.notes)
     if answer.doubts:
         yield ""
-    for doubt in answer.doubts:
-        head = "INVALID" if doubt.invalidates else "doubt"
-        runs = f" ({doubt.runs})" if doubt.runs else ""
-        yield f"{head}: {doubt.headline}{runs}: {doubt.text}; {doubt.advice}"
+    yield from map(_describe_doubt, answer.doubts)
     yield ""
     yield " ".join(filter(None, (f"{answer.state}:" if answer.state else "", answer.sentence)))
     yield from (f"next: {step}" for step in answer.next)
+
+
+def _describe_doubt(doubt: DoubtLine) -> str:
+    head = "INVALID" if doubt.invalidates else "doubt"
+    runs = f" ({doubt.runs})" if doubt.runs else ""
+    return f"{head}: {doubt.headline}{runs}: {doubt.text}; {doubt.advice}"
 
 
 def render_markdown(answer: Answer) -> str:
@@ -66,16 +76,19 @@ def _list_markdown(answer: Answer) -> Iterator[str]:
         behind = f" ({escape_markdown(remarks)})" if remarks else ""
         yield f"- {escape_markdown(label)}: **{escape_markdown(value)}**{behind}"
     yield ""
-    for doubt in answer.doubts:
-        head = "**Invalidates**" if doubt.invalidates else "Doubt"
-        runs = f" ({escape_markdown(doubt.runs)})" if doubt.runs else ""
-        text = f"{doubt.headline}{runs}: {escape_markdown(doubt.text)}"
-        yield f"- {head}: {text}. *{escape_markdown(doubt.advice)}.*"
+    yield from map(_write_doubt, answer.doubts)
     for table in answer.tables:
         if table.rows and not table.is_folded:
             yield from ("", f"**{escape_markdown(table.title)}**", "", *list_markdown_table(table))
             yield from ("", *(f"- {escape_markdown(note)}" for note in table.notes))
     yield from (f"- Next: `{step}`" for step in answer.next)
+
+
+def _write_doubt(doubt: DoubtLine) -> str:
+    head = "**Invalidates**" if doubt.invalidates else "Doubt"
+    runs = f" ({escape_markdown(doubt.runs)})" if doubt.runs else ""
+    text = f"{doubt.headline}{runs}: {escape_markdown(doubt.text)}"
+    return f"- {head}: {text}. *{escape_markdown(doubt.advice)}.*"
 
 
 def list_markdown_table(table: Table) -> list[str]:

@@ -16,7 +16,15 @@ ANSWER = Answer(
     subject=("a drive",),
     state="VALID",
     figures=(
-        Figure(name="rate", label="Throughput", value=1234.5, unit="tok/s", low=1200.0, high=1260.0, note="3 trials"),
+        Figure(
+            name="rate",
+            label="Throughput",
+            value=1234.5,
+            unit="tok/s",
+            low=1200.0,
+            high=1260.0,
+            note="3 trials",
+        ),
         Figure(name="hits", label="Hits", value=None, unit="share"),
         Figure(name="wait", label="TTFT", value=324.0, unit="s", is_more_than=True),
     ),
