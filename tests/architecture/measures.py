@@ -78,11 +78,6 @@ def packed_assignments() -> list[str]:
     ]
 
 
-def long_lines(limit: int = 100) -> list[str]:
-    """List the lines of more than `limit` columns."""
-    return [f"{path.relative_to(ROOT)}:{number}" for path, number, line in CODE.lines if len(line) > limit]
-
-
 def untyped_dictionaries() -> list[str]:
     """List the uses of dict[str, Any]."""
     return [
