@@ -28,7 +28,14 @@ _WORDS: Final[Mapping[type, str]] = {
     inspect.TupleType: "a list",
     inspect.VarTupleType: "a list",
 }
-_LIMITS: Final = {"ge": "from", "gt": "above", "le": "to", "lt": "below"}
+_LIMITS: Final = {
+    "ge": "from",
+    "gt": "above",
+    "le": "to",
+    "lt": "below",
+    "min_length": "of",
+    "max_length": "to",
+}
 
 
 def load_toml(path: Path, remedy: str, setting: str | None = None) -> Table:
@@ -70,15 +77,19 @@ def convert(
     Raises:
         InputError: a key is missing or unknown, or a value is not what its key takes.
     """
+    problem, remedy = f"{place} is {quote_value(content)}".strip(), ""
     try:
-        for part_kind, part, key in _list_parts(kind, content, place):
+        for part_kind, part, key in list(_list_parts(kind, content, place)):
             convert(part, part_kind, subject, setting, key)
-        return msgspec.convert(content, kind)
-    except (msgspec.ValidationError, ValueError):  # ValueError: of Python, too many digits
-        problem = f"{place} is {quote_value(content)}".strip()
-        remedy = f"write {_describe(inspect.type_info(kind))}"
     except KeyError as error:
         problem, remedy = error.args
+    else:
+        try:
+            return msgspec.convert(content, kind)
+        except (msgspec.ValidationError, ValueError):  # of Python: too many digits
+            remedy = f"write {_describe(inspect.type_info(kind))}"
+        except InputError as error:  # of a type's own check: its parts are right
+            problem, remedy = f"{place}: {error.problem}".removeprefix(": "), error.remedy
     raise InputError(problem, remedy, subject=subject, setting=setting)
 
 
@@ -92,7 +103,7 @@ def _list_parts(kind: Any, value: object, place: str) -> Iterator[tuple[Any, obj
         kinds = arguments[:1] * len(value) if arguments[-1] is Ellipsis else arguments
         for at, (item_kind, item) in enumerate(zip(kinds, value, strict=False)):
             yield item_kind, item, f"{place}[{at}]"
-    elif isinstance(value, Mapping):
+    elif isinstance(value, Mapping) and kind is not Any:
         prefix = f"{place}." if place else ""
         keys = dict.fromkeys(value, arguments[-1]) if arguments else _list_keys(kind, value, prefix)
         for key, item in value.items():

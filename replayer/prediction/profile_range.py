@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final, cast
 
 from replayer.planning.plan import Plan
-from replayer.profiles.profile import Profile, TierProfile
+from replayer.prediction.profile import Profile, TierProfile
 from replayer.record.columns import TIERS
 from replayer.record.run_info import Tier, Warning  # noqa: A004 (run.json's word)
 from tracegen.errors import InputError

@@ -2,7 +2,7 @@
 
 import pytest
 
-from replayer.profiles.profile import CpuProfile, Profile, Station, TierProfile
+from replayer.prediction.profile import CpuProfile, Profile, Station, TierProfile
 from tests.bench.prediction.cells import METRICS, Values
 from tests.bench.prediction.rules import MANY, make_independent, make_shared, predict_by_peak
 from tests.bench.prediction.table import (

@@ -13,7 +13,7 @@ from replayer.planning.order import Order
 from replayer.planning.pace import Demand, PlanWindow, Span
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.planning.trace_selection import Selection
-from replayer.profiles.profile import CpuProfile, Profile, Station, TierProfile
+from replayer.prediction.profile import CpuProfile, Profile, Station, TierProfile
 from replayer.record.columns import TIERS
 from replayer.schema import MOVES
 from tests.replayer import order_ledgers

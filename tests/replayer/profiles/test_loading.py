@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from replayer.profiles.loading import load_profile, parse_profile
+from replayer.prediction.profile_file import load_profile, parse_profile
 from tests.replayer.profiles.texts import MEASURED, SHEET
 from tracegen.errors import InputError
 

@@ -1,6 +1,6 @@
 """Profiles as texts and values, shared by the tests of this folder."""
 
-from replayer.profiles.profile import CpuProfile, Profile, ProfileConditions, Station, TierProfile
+from replayer.prediction.profile import CpuProfile, Profile, ProfileConditions, Station, TierProfile
 
 MEASURED = """\
 profile_version = 2

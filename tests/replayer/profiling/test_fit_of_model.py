@@ -5,9 +5,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from replayer.profiles.loading import parse_profile
-from replayer.profiles.profile import Profile, Station
-from replayer.profiles.writing import format_profile
+from replayer.prediction.profile import Profile, Station
+from replayer.prediction.profile_file import format_profile, parse_profile
 from replayer.profiling.measuring import fit_profile
 from replayer.profiling.rounds import CellSeries
 from replayer.profiling.station_fit import predict_us

@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from ctypes import Array
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
-from typing import Any, Final, Self, cast
+from typing import Annotated, Any, Final, Self, TypedDict, cast
+
+from msgspec import Meta
 
 from replayer.bindings.compiled import ProfileStruct, StationStruct
 from replayer.record.columns import TIERS
@@ -15,13 +17,16 @@ from replayer.record.run_info import IoEngine, Tier
 from tracegen.errors import InputError
 
 _NO_SPREAD: Final = (1.0,) * 9
-MOST_POINTS: Final = 16
-"""Loads at which a station may have costs, at most."""
 SPREAD_AT: Final = (0.0, 0.05, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
 """The probabilities of the quantiles."""
 _ROUNDING: Final = 1e-9  # a mean this close to 1 is one that was scaled before
 
-Spread = tuple[float, ...]
+# The clock counts to 10^18 ns: times of sensible objects stay below it.
+Positive = Annotated[float, Meta(ge=1e-6, lt=1e9)]
+Time = Annotated[float, Meta(ge=0, lt=1e9)]
+Times = tuple[Time, ...]
+Bytes = Annotated[int, Meta(ge=1, lt=10**15)]
+Spread = tuple[Time, ...]
 """The nine quantiles in ascending order; empty: every visit takes the mean time."""
 
 
@@ -36,14 +41,33 @@ class Station:
         bandwidth_gb_s: of all visits together, in 10^9 bytes per second.
         spread: nine quantiles for each load, or none.
         remove_us: to remove an object; empty: removing takes no time.
+
+    Raises:
+        InputError: lists do not belong together.
     """
 
-    in_flight: tuple[float, ...]
-    open_us: tuple[float, ...]
-    latency_us: tuple[float, ...]
-    bandwidth_gb_s: tuple[float, ...]
+    in_flight: Annotated[tuple[Positive, ...], Meta(min_length=1, max_length=16)]
+    open_us: Times
+    latency_us: Times
+    bandwidth_gb_s: tuple[Positive, ...]
     spread: tuple[Spread, ...] = ()
-    remove_us: tuple[float, ...] = ()
+    remove_us: Times = ()
+
+    def __post_init__(self) -> None:
+        if self.in_flight[0] != 1 or not _is_ascending(self.in_flight, strictly=True):
+            raise InputError("in_flight is not ascending from 1", "begin with 1.0 and sort it")
+        points = len(self.in_flight)
+        required = ("open_us", "latency_us", "bandwidth_gb_s")
+        for name in (*required, "spread", "remove_us"):
+            count = len(getattr(self, name))
+            if count != points and (count or name in required):
+                problem = f"{name} has {count} values, in_flight has {points}"
+                raise InputError(problem, "write one for each point")
+        for quantiles in filter(None, self.spread):
+            is_nine = len(quantiles) == len(SPREAD_AT) and quantiles[-1] > 0
+            if not is_nine or not _is_ascending(quantiles):
+                remedy = f"write the quantiles at {', '.join(f'{one:g}' for one in SPREAD_AT)}"
+                raise InputError("spread has a list that is not nine ascending numbers", remedy)
 
     def slow_down(self, factor: float) -> Self:
         """Return the station with all times multiplied."""
@@ -53,6 +77,46 @@ class Station:
             latency_us=_multiply(self.latency_us, factor),
             bandwidth_gb_s=_multiply(self.bandwidth_gb_s, 1 / factor),
             remove_us=_multiply(self.remove_us, factor),
+        )
+
+
+@dataclass(frozen=True)
+class DataSheet:
+    """One direction of a tier in short, as data sheets have it.
+
+    Attributes:
+        latency_us: of one request alone.
+        stream_gb_s: of one request alone.
+        bandwidth_gb_s: of all requests together, at least that of one.
+        requests_per_s: of all requests together; None: any number.
+        remove_us: to remove an object.
+    """
+
+    latency_us: Time
+    stream_gb_s: Positive
+    bandwidth_gb_s: Positive
+    requests_per_s: Positive | None = None
+    remove_us: Time = 0.0
+
+    def __post_init__(self) -> None:
+        if self.bandwidth_gb_s < self.stream_gb_s:
+            problem = "bandwidth_gb_s is less than stream_gb_s"
+            raise InputError(problem, "write that of all requests together")
+
+    def to_station(self) -> Station:
+        """Return the station that follows; docs/predicting.md has the rule."""
+        shares = [self.bandwidth_gb_s / self.stream_gb_s]
+        slots_us = 0.0
+        if self.requests_per_s is not None:
+            slots_us = 1e6 / self.requests_per_s
+            shares.append(self.requests_per_s * self.latency_us * 1e-6)
+        loads = (1.0, *sorted({load for load in shares if load > 1}))
+        return Station(
+            in_flight=loads,
+            open_us=(0.0,) * len(loads),
+            latency_us=tuple(max(self.latency_us, load * slots_us) for load in loads),
+            bandwidth_gb_s=tuple(min(self.bandwidth_gb_s, load * self.stream_gb_s) for load in loads),
+            remove_us=(self.remove_us,) * len(loads) if self.remove_us else (),
         )
 
 
@@ -69,15 +133,22 @@ class TierProfile:
         largest_bytes: the largest one.
         turn_bytes: bytes that a visit transfers before the next has its turn; 1: all get equal
             shares.
+
+    Raises:
+        InputError: the smallest object is larger than the largest.
     """
 
     read: Station
     write: Station
-    writes_on_reads: float
-    reads_on_writes: float
-    smallest_bytes: int
-    largest_bytes: int
-    turn_bytes: int = 1
+    writes_on_reads: Time
+    reads_on_writes: Time
+    smallest_bytes: Bytes
+    largest_bytes: Bytes
+    turn_bytes: Bytes = 1
+
+    def __post_init__(self) -> None:
+        if self.smallest_bytes > self.largest_bytes:
+            raise InputError("smallest_bytes is more than largest_bytes", "exchange the two")
 
     def slow_down(self, factor: float) -> Self:
         """Return the tier with all times multiplied."""
@@ -95,10 +166,21 @@ class CpuProfile:
         move_us: of book-keeping per move.
     """
 
-    cores: float
-    make_ns_per_byte: float
-    check_ns_per_byte: float
-    move_us: float
+    cores: Positive
+    make_ns_per_byte: Time
+    check_ns_per_byte: Time
+    move_us: Time
+
+
+class _Throttle(TypedDict):
+    mib_s: Positive
+    latency_us: Time
+
+
+class ThrottleLimits(_Throttle, total=False):
+    """The speed limits of a tier, as run.json has them."""
+
+    write_mib_s: Positive
 
 
 @dataclass(frozen=True)
@@ -110,13 +192,13 @@ class ProfileConditions:
 
     layout: Layout
     direct: bool
-    io_bytes: int
-    io_depth: int
+    io_bytes: Bytes
+    io_depth: Bytes
     io_engine: IoEngine
     fsync: Fsync
     verify: Verify
     gpu_read: GpuRead = "host"
-    throttle: Mapping[Tier, Mapping[str, float]] = field(default_factory=dict)
+    throttle: Mapping[Tier, ThrottleLimits] = field(default_factory=dict)
 
 
 _OF_DATA_SHEETS: Final = ProfileConditions(
@@ -177,12 +259,23 @@ class Profile:
 
     name: str
     kind: ProfileKind
-    source: str
-    conditions: ProfileConditions | None
-    machine: Mapping[str, str | int | float]
     cpu: CpuProfile
     tiers: Mapping[Tier, TierProfile]
+    source: str = ""
+    conditions: ProfileConditions | None = None
+    machine: Mapping[str, str | int | float] = field(default_factory=dict)
     cells: tuple[MeasuredCell, ...] = ()
+
+    def __post_init__(self) -> None:
+        is_measured = self.kind == "measured"
+        if not self.name.strip() or not self.name.isprintable():
+            raise InputError(f"name is {self.name!r}", "write one line that is not empty")
+        if not self.tiers:
+            raise InputError("nvme is missing", "write [nvme.read] and [nvme.write]")
+        if is_measured and self.conditions is None:
+            raise InputError("conditions is missing", "write a table [conditions]")
+        if not is_measured and not self.source:
+            raise InputError("source is missing", "write where the numbers are from, and the date")
 
     @property
     def assumed_conditions(self) -> ProfileConditions:
@@ -213,8 +306,20 @@ class Profile:
         return replace(self, tiers={**self.tiers, **faster})
 
     def struct(self) -> ProfileStruct:
-        """Return the profile as compiled code reads it."""
-        return _make_struct(self.cpu, self.tiers)
+        """Return the profile as compiled code reads it; a tier that it lacks has no points."""
+        struct = ProfileStruct(
+            cores=self.cpu.cores,
+            make_byte_ns=self.cpu.make_ns_per_byte,
+            check_byte_ns=self.cpu.check_ns_per_byte,
+            move_ns=self.cpu.move_us * 1000,
+        )
+        for number, name in enumerate(cast("tuple[Tier, ...]", TIERS)):
+            tier = self.tiers.get(name)
+            if tier is not None:
+                read, write = struct.tier[number]
+                _fill(read, tier.read, tier.writes_on_reads, tier.turn_bytes)
+                _fill(write, tier.write, tier.reads_on_writes, tier.turn_bytes)
+        return struct
 
     @property
     def digest(self) -> str:
@@ -232,33 +337,15 @@ class Profile:
         return hashlib.sha256(text.encode()).hexdigest()
 
 
+def _is_ascending(values: Sequence[float], *, strictly: bool = False) -> bool:
+    return all(low < high or (low == high and not strictly) for low, high in pairwise(values))
+
+
 def _multiply(times: tuple[float, ...], factor: float) -> tuple[float, ...]:
     return tuple(time * factor for time in times)
 
 
-def _make_struct(cpu: CpuProfile, tiers: Mapping[Tier, TierProfile]) -> ProfileStruct:
-    """Return a machine as compiled code reads it; a tier that it lacks has no points.
-
-    Args:
-        cpu: the work of its workers.
-        tiers: its tiers.
-    """
-    struct = ProfileStruct(
-        cores=cpu.cores,
-        make_byte_ns=cpu.make_ns_per_byte,
-        check_byte_ns=cpu.check_ns_per_byte,
-        move_ns=cpu.move_us * 1000,
-    )
-    for number, name in enumerate(cast("tuple[Tier, ...]", TIERS)):
-        tier = tiers.get(name)
-        if tier is not None:
-            _fill(struct.tier[number][0], tier.read, tier.writes_on_reads, tier.turn_bytes)
-            _fill(struct.tier[number][1], tier.write, tier.reads_on_writes, tier.turn_bytes)
-    return struct
-
-
 def _fill(struct: StationStruct, station: Station, other_weight: float, turn_bytes: int) -> None:
-    """Fill the structure of a station."""
     struct.points = len(station.in_flight)
     struct.has_spread = bool(station.spread)
     struct.other_weight = other_weight
