@@ -9,15 +9,8 @@ from typing import Any, Final
 
 import tomli_w
 
-from replayer.prediction.profile import (
-    CpuProfile,
-    DataSheet,
-    MeasuredCell,
-    Profile,
-    Station,
-    TierProfile,
-    scale_spread,
-)
+from replayer.prediction.profile import CpuProfile, MeasuredCell, Profile, TierProfile
+from replayer.prediction.stations import DataSheet, Station, scale_spread
 from replayer.record.columns import TIERS
 from tracegen.errors import InputError
 from tracegen.typed_files import Table, convert, load_toml, parse_toml

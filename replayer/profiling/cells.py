@@ -26,7 +26,13 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Cell:
-    """What is measured together: objects of a size, that so many workers move in a tier."""
+    """A part of a profile that is measured together.
+
+    Attributes:
+        tier: where.
+        bytes: of an object.
+        workers: that move objects at once.
+    """
 
     tier: Tier
     bytes: int

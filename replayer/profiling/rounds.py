@@ -184,7 +184,7 @@ class CellSeries:
         return self._findings
 
     def _pilot(self) -> None:
-        """Run the smallest cell of each tier of which no time is known; no other can be faster."""
+        """Run the smallest cell of each tier without known times; no other can be faster."""
         for tier in self._room:
             cell = Cell(tier, SIZES[0], 1)
             if guess_seconds(self._known, cell) is None:

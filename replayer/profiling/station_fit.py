@@ -5,7 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from replayer.prediction.profile import Station
+from replayer.prediction.stations import Station
 from replayer.profiling.cells import Array, Mask, Visits
 
 _APART: Final = 1.4

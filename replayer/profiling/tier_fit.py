@@ -6,15 +6,8 @@ from typing import Final
 
 import numpy as np
 
-from replayer.prediction.profile import (
-    SPREAD_AT,
-    CpuProfile,
-    MeasuredCell,
-    Spread,
-    Station,
-    TierProfile,
-    scale_spread,
-)
+from replayer.prediction.profile import CpuProfile, MeasuredCell, TierProfile
+from replayer.prediction.stations import SPREAD_AT, Spread, Station, scale_spread
 from replayer.profiling.cells import WHATS, Array, Cell, Medians, Rounds, Visits, find_medians
 from replayer.profiling.station_fit import (
     choose_points,

@@ -4,7 +4,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from replayer.prediction.profile import Profile, Station, TierProfile
+from replayer.prediction.profile import Profile, TierProfile
+from replayer.prediction.stations import Station
 from replayer.profiling.cells import Cell, format_size
 from tracegen.errors import format_count
 

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replayer.prediction.profile import MeasuredCell, Station, compute_spread_mean, scale_spread
+from replayer.prediction.profile import MeasuredCell
 from replayer.prediction.profile_file import format_profile, load_profile, parse_profile, save_profile
+from replayer.prediction.stations import Station, compute_spread_mean, scale_spread
 from tests.replayer.profiles.texts import MEASURED, SHEET, make_profile
 from tracegen.errors import InputError
 

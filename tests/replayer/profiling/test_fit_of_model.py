@@ -5,8 +5,9 @@ from functools import cache
 import numpy as np
 import pytest
 
-from replayer.prediction.profile import Profile, Station
+from replayer.prediction.profile import Profile
 from replayer.prediction.profile_file import format_profile, parse_profile
+from replayer.prediction.stations import Station
 from replayer.profiling.measuring import fit_profile
 from replayer.profiling.rounds import CellSeries
 from replayer.profiling.station_fit import predict_us

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from replayer.prediction.profile import Station
+from replayer.prediction.stations import Station
 from replayer.profiling import rounds
 from replayer.profiling.cells import Cell
 from replayer.profiling.measuring import describe_load

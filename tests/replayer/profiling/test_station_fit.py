@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replayer.prediction.profile import Station
+from replayer.prediction.stations import Station
 from replayer.profiling.cells import Visits
 from replayer.profiling.station_fit import choose_points, fit_station, predict_us, share_out, solve_nonnegative
 from replayer.profiling.tier_fit import fit_weight
