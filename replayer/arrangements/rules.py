@@ -3,14 +3,14 @@
 from decimal import Decimal, localcontext
 from typing import Final, get_args
 
-from replayer.arrangements.arrangement import Arrangement, TierRules
-from replayer.arrangements.values import SOURCES
+from replayer.arrangements.arrangement import Arrangement, Source, TierRules
 from replayer.bindings.compiled import UNLIMITED, Rules, TierRulesStruct
 from replayer.record.options import POLICIES, Down, Up
 
 _PRECISION: Final = 60  # decimal digits: a share of any number of bytes is exact
 _DOWN: Final = get_args(Down)
 _UP: Final = get_args(Up)
+_SOURCES: Final = get_args(Source)
 
 Limits = tuple[int | None, int | None, int | None]
 """Bytes of gpu, cpu and nvme: 0: no such tier; None: unlimited."""
@@ -53,7 +53,7 @@ def make_rules(
         touch_all=arrangement.touch == "all",
         tail_first=arrangement.recency == "tail-first",
         ttl_ns=_share(arrangement.ttl_s, 10**9),
-        pinned=sum(1 << SOURCES.index(source) for source in arrangement.pin),
+        pinned=sum(1 << _SOURCES.index(source) for source in arrangement.pin),
     )
 
 
