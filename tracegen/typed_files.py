@@ -95,11 +95,10 @@ def convert(
 
 def _list_parts(kind: Any, value: object, place: str) -> Iterator[tuple[Any, object, str]]:
     """Yield the type, value and place of each part of a table or list."""
+    while get_origin(kind) in (Annotated, UnionType):
+        kind = get_args(kind)[0]
     arguments = get_args(kind)
-    if get_origin(kind) in (Annotated, UnionType):
-        if value is not None:
-            yield from _list_parts(arguments[0], value, place)
-    elif get_origin(kind) is tuple and isinstance(value, list):
+    if get_origin(kind) is tuple and isinstance(value, list):
         kinds = arguments[:1] * len(value) if arguments[-1] is Ellipsis else arguments
         for at, (item_kind, item) in enumerate(zip(kinds, value, strict=False)):
             yield item_kind, item, f"{place}[{at}]"

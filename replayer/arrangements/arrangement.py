@@ -80,7 +80,7 @@ class TierRules:
         for name in ("high", "low", "evict_share", "fetch_share", "user_quota"):
             check_decimals(name, getattr(self, name))
         if self.evict_share and self.high == 1:
-            problem = f"evict_share is {self.evict_share:g}, and high is 1: nothing is evicted early"
+            problem = f"evict_share is {self.evict_share:g}, and high is 1, so nothing is evicted"
             raise InputError(problem, "set high below 1")
         if self.high < 1 and not self.evict_share and self.low > self.high:
             problem = f"low is {self.low:g}, above high, {self.high:g}"
@@ -181,7 +181,7 @@ class Arrangement:
             for key, is_copy in leaves_copy.items():
                 if is_copy and self.copies == "exclusive":
                     raise InputError(
-                        f"{tier}.{key} is {getattr(rules, key)}, which leaves a copy, and one tier holds an object",
+                        f"{tier}.{key} leaves a copy, and one tier holds an object",
                         f"set copies to inclusive, or leave {tier}.{key} out",
                     )
             if self.copies == "inclusive" and rules.up == "move":
@@ -292,8 +292,8 @@ def _simplify(rules: TierRules) -> TierRules:
 
 def list_changes(one: Any, usual: Any) -> dict[str, object]:
     """Return the fields of one dataclass that differ from those of another."""
-    names = [item.name for item in fields(one)]
-    return {name: getattr(one, name) for name in names if getattr(one, name) != getattr(usual, name)}
+    values = {item.name: getattr(one, item.name) for item in fields(one)}
+    return {name: value for name, value in values.items() if value != getattr(usual, name)}
 
 
 _DEFAULT: Final = Arrangement("default")

@@ -110,4 +110,4 @@ def _flatten(arrangement: Arrangement) -> dict[str, str]:
     table = asdict(arrangement)
     rules = {key: value for key, value in table.items() if key not in _NO_RULES}
     rules |= {f"{tier}.{key}": value for tier in TIERS for key, value in table[tier].items()}
-    return {key: f"{value:g}" if isinstance(value, float) else str(value) for key, value in rules.items()}
+    return {key: str(value).removesuffix(".0") for key, value in rules.items()}

@@ -70,7 +70,6 @@ def _make_tier(
         limits.append(rules.fetch_in_flight)
     if rules.fetch_share:
         limits.append(_share(rules.fetch_share, larger) // token_bytes)
-    is_bounded = usable is not None
     return TierRulesStruct(
         UNLIMITED if usable is None else usable,
         UNLIMITED if capacity is None else capacity,
@@ -80,13 +79,18 @@ def _make_tier(
         rules.admit_table,
         _UP.index(rules.up),
         POLICIES.index(rules.policy),
-        _share(rules.high, usable) if is_bounded and rules.high < 1 else UNLIMITED,
-        _share(rules.low, usable) if is_bounded and rules.high < 1 else UNLIMITED,
+        _limit(rules.high, usable),
+        _limit(rules.low if rules.high < 1 else 1, usable),
         _share(rules.evict_share, 10**6),
         rules.fetch_tokens,
         min(limits),
-        _share(rules.user_quota, usable) if is_bounded and rules.user_quota < 1 else UNLIMITED,
+        _limit(rules.user_quota, usable),
     )
+
+
+def _limit(share: float, usable: int | None) -> int:
+    """Return the bytes that a share of a tier has; the whole tier has no limit."""
+    return UNLIMITED if usable is None or share == 1 else _share(share, usable)
 
 
 def _share(share: float, size: int | None) -> int:

@@ -1,4 +1,4 @@
-"""Profiles as TOML files: those that ship with the tool, and those that `replayer profile` writes."""
+"""Profiles as TOML files: those that ship, and those that `replayer profile` writes."""
 
 import importlib.resources
 import os
@@ -36,6 +36,9 @@ _INNERMOST: Final = re.compile(r"\[\n\s*([^\[\]]*),\n\s*\]")
 class _Cells:
     columns: tuple[str, ...] = ()
     rows: tuple[tuple[Any, ...], ...] = ()
+
+    def to_tables(self) -> list[Table]:
+        return [dict(zip(self.columns, row, strict=False)) for row in self.rows]
 
 
 def shipped_profiles() -> tuple[str, ...]:
@@ -77,25 +80,23 @@ def read_profile(content: Table, file: str) -> Profile:
     if version != PROFILE_VERSION:
         problem = f"profile_version is {version}, not {PROFILE_VERSION}"
         raise InputError(problem, "measure again", subject=file, setting=SETTING)
-    cpu = content.get("cpu")
-    if isinstance(cpu, dict):
-        content["cpu"] = {key: value for key, value in cpu.items() if key in _CPU_KEYS}
+    workers = _split_cpu(content)
     defaults = {} if content.get("kind") == "measured" else _OF_DATA_SHEETS
     tiers = dict[str, TierProfile]()
     for tier in TIERS:
-        table = content.pop(tier, {}) if tier != "cpu" else _without_workers(cpu)
-        if table:
+        if table := content.pop(tier, None):
             tiers[tier] = _read_tier(file, tier, table, defaults)
-    cells = convert(content.get("cells", {}), _Cells, file, SETTING, "cells")
-    rows = [dict(zip(cells.columns, row, strict=False)) for row in cells.rows]
-    return convert(content | {"tiers": tiers, "cells": rows}, Profile, file, SETTING)
+    cells = convert(content.get("cells", {}), _Cells, file, SETTING, "cells").to_tables()
+    return convert(content | workers | {"tiers": tiers, "cells": cells}, Profile, file, SETTING)
 
 
-def _without_workers(table: object) -> object:
-    """Return what [cpu] says of the cpu tier; the other keys are of workers."""
+def _split_cpu(content: Table) -> Table:
+    """Take from [cpu] what it says of workers; the rest of the table is the cpu tier's."""
+    table = content.get("cpu")
     if not isinstance(table, dict):
         return {}
-    return {key: value for key, value in table.items() if key not in _CPU_KEYS}
+    content["cpu"] = {key: value for key, value in table.items() if key not in _CPU_KEYS}
+    return {"cpu": {key: value for key, value in table.items() if key in _CPU_KEYS}}
 
 
 def _read_tier(file: str, tier: str, content: object, defaults: Table) -> TierProfile:
@@ -143,6 +144,7 @@ def format_profile(profile: Profile) -> str:
     content |= tiers
     if profile.conditions is None:
         del content["conditions"]
-    content["cells"] = {"columns": _CELL_KEYS, "rows": [list(astuple(cell)) for cell in profile.cells]}
+    rows = [list(astuple(cell)) for cell in profile.cells]
+    content["cells"] = {"columns": _CELL_KEYS, "rows": rows}
     text = tomli_w.dumps(content)
     return _INNERMOST.sub(lambda found: f"[{' '.join(found[1].split())}]", text)

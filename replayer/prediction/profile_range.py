@@ -119,6 +119,6 @@ def _check_cores(plan: Plan, profile: Profile, name: Tier) -> Iterator[str]:
     cores = profile.cpu.cores
     if busy > _BUSY * cores:
         yield (
-            f"{name} alone kept {busy:g} of {cores:g} cores busy while it was measured: its speed is"
-            " theirs, and a replay that needs them for other tiers, too, will be slower."
+            f"{name} alone kept {busy:g} of {cores:g} cores busy while it was measured: its speed"
+            " is theirs, and a replay that needs them for other tiers, too, will be slower."
         )

@@ -139,8 +139,9 @@ class DataSheet:
 
 def compute_spread_mean(quantiles: Sequence[float]) -> float:
     """Return the mean of the distribution that is linear between nine quantiles."""
+    widths = [high - low for low, high in pairwise(SPREAD_AT)]
     middles = [(low + high) / 2 for low, high in pairwise(quantiles)]
-    return sum((high - low) * middle for (low, high), middle in zip(pairwise(SPREAD_AT), middles, strict=True))
+    return sum(width * middle for width, middle in zip(widths, middles, strict=True))
 
 
 def scale_spread(quantiles: Sequence[float]) -> Spread:

@@ -84,7 +84,11 @@ Medians = Mapping[str, Mapping[Cell, Visits]]
 def find_medians(rounds: Rounds, tier: Tier | None = None) -> Medians:
     """Return the medians over the runs of the cells of a tier; None: of all tiers."""
     cells = {cell: runs for cell, runs in rounds.items() if runs and tier in (None, cell.tier)}
-    return {what: {cell: _take_median([run[what] for run in runs]) for cell, runs in cells.items()} for what in WHATS}
+    medians = dict[str, dict[Cell, Visits]]()
+    for what in WHATS:
+        kinds = {cell: [run[what] for run in runs] for cell, runs in cells.items()}
+        medians[what] = {cell: _take_median(runs) for cell, runs in kinds.items()}
+    return medians
 
 
 def _take_median(runs: Sequence[Visits]) -> Visits:
@@ -217,17 +221,20 @@ def _measure(cell: Cell, rows: NDArray[Any], is_counted: Mask, is_own: Mask) -> 
     is_removal = not transfers_ns.any()
     times_ns = counted["end_ns"] - counted["start_ns"] if is_removal else transfers_ns
     mean_ns = max(float(times_ns.mean()), 1.0)
-    span_ns = max(int(np.ptp(counted["end_ns"])), 1)
     return Visits(
         cell.bytes,
         load=max(1.0, count_present(rows[is_own], counted)),
         time_us=mean_ns / 1e3,
-        open_us=0.0 if is_removal else float((transfers_ns - device_ns).mean()) / 1e3,
+        open_us=float((transfers_ns - device_ns).mean()) / 1e3,
         others=count_present(rows[~is_own], counted),
         verify_us=float(counted["verify_ns"].mean()) / 1e3,
-        per_s=(len(counted) - 1) / span_ns * 1e9,
+        per_s=_compute_rate(counted["end_ns"]),
         ratios=times_ns / mean_ns,
     )
+
+
+def _compute_rate(ends_ns: NDArray[Any]) -> float:
+    return (len(ends_ns) - 1) / max(int(np.ptp(ends_ns)), 1) * 1e9
 
 
 def count_present(rows: NDArray[Any], during: NDArray[Any]) -> float:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final, cast
 
@@ -12,7 +12,7 @@ from replayer.machine.free_memory import available
 from replayer.machine.reserve import free_bytes
 from replayer.planning.moves import GPU
 from replayer.prediction.profile import Profile, ProfileConditions, ThrottleLimits, TierProfile
-from replayer.profiling.cells import Cell, find_medians
+from replayer.profiling.cells import Cell, Visits, find_medians
 from replayer.profiling.rig import SMALLEST, Rig
 from replayer.profiling.rounds import DRIVE, CellSeries, Findings, ShowRun
 from replayer.profiling.tier_fit import (
@@ -21,7 +21,7 @@ from replayer.profiling.tier_fit import (
     find_error,
     fit_cpu,
     fit_tier,
-    limit_rates,
+    limit_rate,
 )
 from replayer.record.run_info import Tier
 from replayer.run.settings import Settings
@@ -146,12 +146,12 @@ def fit_profile(
     piece_bytes = conditions.io_bytes * conditions.io_depth
     machine = dict(facts)
     tiers = dict[Tier, TierProfile]()
-    warnings = list[str]()
     for tier in dict.fromkeys(cell.tier for cell in rounds):
         tiers[tier] = fit_tier(tier, rounds, piece_bytes)
         machine[f"{tier}_error"] = find_error(compare_cells(tiers[tier], tier, rounds))
+    warnings = list[str]()
     if findings.sustained:
-        tiers[DRIVE], warnings = limit_rates(tiers[DRIVE], findings.sustained)
+        tiers[DRIVE], warnings = _limit_rates(tiers[DRIVE], findings.sustained)
     for what, visits in findings.sustained.items():
         machine[f"nvme_sustained_{what}_gb_s"] = compute_rate(visits)
     cells = [cell for tier, one in tiers.items() for cell in compare_cells(one, tier, rounds)]
@@ -165,6 +165,16 @@ def fit_profile(
         cells=tuple(cells),
     )
     return profile, warnings
+
+
+def _limit_rates(
+    drive: TierProfile,
+    sustained: Mapping[str, Visits],
+) -> tuple[TierProfile, list[str]]:
+    """Return the profile of the drive with the rates that it sustains, and warnings."""
+    read, read_warning = limit_rate(drive.read, "read", sustained["read"])
+    write, write_warning = limit_rate(drive.write, "write", sustained["write"])
+    return replace(drive, read=read, write=write), [*filter(None, (read_warning, write_warning))]
 
 
 def _choose_room(tier: Tier, settings: Settings) -> int:
@@ -205,6 +215,7 @@ def _describe_machine(settings: Settings, rig: Rig) -> dict[str, str | int | flo
 
 def _make_conditions(settings: Settings, rig: Rig) -> ProfileConditions:
     nvme = rig.tiers.nvme
+    throttles = {tier: one.as_dict() for tier, one in settings.throttles.items()}
     return ProfileConditions(
         layout=settings.layout,
         direct=nvme is not None and nvme.direct,
@@ -214,5 +225,5 @@ def _make_conditions(settings: Settings, rig: Rig) -> ProfileConditions:
         fsync=settings.io.fsync,
         verify=settings.verify,
         gpu_read=settings.gpu_read,
-        throttle={tier: cast("ThrottleLimits", one.as_dict()) for tier, one in settings.throttles.items()},
+        throttle=cast("dict[Tier, ThrottleLimits]", throttles),
     )

@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from statistics import median
 from time import monotonic
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
+
+from numpy.typing import NDArray
 
 from replayer.machine.busy_cores import BusyCores
 from replayer.profiling.cells import Cell, Measured, Phases, Visits, format_size, measure_visits
@@ -89,8 +91,13 @@ def choose_phases(
     mixed = _clip(phase_s / guess.mixed, least_mixed, 2 * (most - objects)) // 2 * 2
     least_reads = _count_least(cell.workers, guess.write / guess.read)
     phases = Phases(objects, _clip(phase_s / guess.read, least_reads, 1 << 20), mixed)
-    longest_s = max(guess.write * objects, guess.read * phases.reads, guess.mixed * mixed)
-    return "time" if longest_s > budget_s / _LONGEST_SHARE else phases
+    is_long = _time_longest(phases, guess) > budget_s / _LONGEST_SHARE
+    return "time" if is_long else phases
+
+
+def _time_longest(phases: Phases, guess: Seconds) -> float:
+    ops = Seconds(phases.objects, phases.reads, phases.mixed)
+    return max(seconds * count for seconds, count in zip(guess, ops, strict=True))
 
 
 def _count_least(workers: int, drain: float) -> int:
@@ -105,6 +112,10 @@ def _count_least(workers: int, drain: float) -> int:
 
 def _clip(number: float, low: int, high: int) -> int:
     return int(min(max(number, low), high))
+
+
+def _time_rows(rows: NDArray[Any]) -> float:
+    return float(rows["end_ns"].max() - rows["start_ns"].min()) / 1e9
 
 
 @dataclass
@@ -256,8 +267,7 @@ class CellSeries:
                 phases = Phases(min(max(fewest, ops // 4), most), ops, 0)
             records = self._rig.run(cell, phases)
             ids = phases.ranges()[what]
-            rows = records[ids.start : ids.stop]
-            took_s = float(rows["end_ns"].max() - rows["start_ns"].min()) / 1e9
-            spent_s, per_op_s = spent_s + took_s, took_s / len(rows)
+            took_s = _time_rows(records[ids.start : ids.stop])
+            spent_s, per_op_s = spent_s + took_s, took_s / len(ids)
             if spent_s >= lasting_s:
                 return measure_visits(cell, phases, records)[what]

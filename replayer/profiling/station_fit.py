@@ -45,8 +45,8 @@ def fit_station(
 ) -> Station:
     """Return the station whose times are nearest to those of the samples.
 
-    The cost of a byte does not fall as the load grows: where only small objects were measured, noise
-    would else decide what is latency and what is bandwidth.
+    The cost of a byte does not fall as the load grows: where only small objects were measured,
+    noise would else decide what is latency and what is bandwidth.
 
     Args:
         samples: of transfers.

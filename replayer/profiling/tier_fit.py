@@ -32,6 +32,7 @@ _FEWEST_VISITS: Final = 20
 """Visits from which quantiles are taken; fewer have no tail to speak of."""
 _LARGE: Final = 1 << 20
 """Bytes of objects whose bytes dominate the time of making and checking them."""
+_KINDS: Final = (*DIRECTIONS, "remove")
 _KEPT: Final = 0.8
 """Of the model's rate: from here on noise of the machine may be the reason for a lower one."""
 
@@ -43,9 +44,7 @@ def fit_cpu(cores: float, medians: Medians) -> CpuProfile:
         cores: that workers may use.
         medians: of all tiers.
     """
-    alone = {
-        what: [one for cell, one in medians[what].items() if cell.workers == 1] for what in ("write", "read", "remove")
-    }
+    alone = {what: [one for cell, one in medians[what].items() if cell.workers == 1] for what in _KINDS}
     sizes = [one.bytes for one in alone["write"]]
     least = min(_LARGE, max(sizes))
     make, check = (
@@ -59,7 +58,7 @@ def fit_cpu(cores: float, medians: Medians) -> CpuProfile:
         for one in visits
         if one.bytes == min(sizes)
     )
-    return CpuProfile(cores, make, check, max(0.0, between))
+    return CpuProfile(cores, make, check, max(between, 0))
 
 
 def _median(values: Iterable[float]) -> float:
@@ -171,7 +170,8 @@ def fit_weight(station: Station, mixed: Iterable[Visits]) -> float:
     if not cells:
         return 1.0  # both directions share what serves them: nothing else is known
     candidates: Array = np.arange(0, _MOST_WEIGHT + _WEIGHT_STEP / 2, _WEIGHT_STEP, np.float64)
-    distances = sum(np.abs(np.log(predict_mixed_us(station, one, candidates) / one.time_us)) for one in cells)
+    models = [predict_mixed_us(station, one, candidates) / one.time_us for one in cells]
+    distances = np.abs(np.log(models)).sum(axis=0)
     return round(float(candidates[int(np.argmin(distances))]), 2)
 
 
@@ -208,22 +208,14 @@ def compute_rate(sustained: Visits) -> float:
     return round_figures(sustained.load * sustained.bytes / sustained.time_us / 1e3)
 
 
-def limit_rates(
-    tier: TierProfile,
-    sustained: Mapping[str, Visits],
-) -> tuple[TierProfile, list[str]]:
-    """Return the profile with the sustained rates where these are lower, and warnings."""
-    stations, warnings = {"read": tier.read, "write": tier.write}, list[str]()
-    for what, visits in sustained.items():
-        station = stations[what]
-        (model_us,) = predict_us(station, visits.bytes, np.array([visits.load]))
-        if model_us >= _KEPT * visits.time_us:
-            continue
-        rate, burst = compute_rate(visits), visits.load * visits.bytes / model_us / 1e3
-        limited = tuple(min(one, rate) for one in station.bandwidth_gb_s)
-        stations[what] = replace(station, bandwidth_gb_s=limited)
-        warnings.append(
-            f"the nvme tier sustains {rate:.3g} GB/s of {what}s, and does {burst:.3g} in short"
-            " phases, which a cache or a credit serves: the profile has the sustained rate."
-        )
-    return replace(tier, read=stations["read"], write=stations["write"]), warnings
+def limit_rate(station: Station, what: str, sustained: Visits) -> tuple[Station, str]:
+    """Return a station of nvme with its sustained rate, and a warning, if that is lower."""
+    (model_us,) = predict_us(station, sustained.bytes, np.array([sustained.load]))
+    if model_us >= _KEPT * sustained.time_us:
+        return station, ""
+    rate, burst = compute_rate(sustained), sustained.load * sustained.bytes / model_us / 1e3
+    limited = tuple(min(one, rate) for one in station.bandwidth_gb_s)
+    return replace(station, bandwidth_gb_s=limited), (
+        f"the nvme tier sustains {rate:.3g} GB/s of {what}s, and does {burst:.3g} in short phases,"
+        " which a cache or a credit serves: the profile has the sustained rate."
+    )

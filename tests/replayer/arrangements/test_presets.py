@@ -67,7 +67,7 @@ def test_mlperf_is_the_waterfall() -> None:
 def test_only_engines_are_engines() -> None:
     for name in ENGINES:
         assert load_engine(name) == load_arrangement(name)
-    with pytest.raises(InputError, match="waterfall: is unknown; name one of aibrix-all, "):
+    with pytest.raises(InputError, match="waterfall: is unknown; write one of aibrix-all, "):
         load_engine("waterfall")
 
 

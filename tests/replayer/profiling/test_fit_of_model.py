@@ -12,7 +12,7 @@ from replayer.profiling.measuring import fit_profile
 from replayer.profiling.rounds import CellSeries
 from replayer.profiling.station_fit import predict_us
 from replayer.profiling.tier_fit import JUDGED_BYTES
-from tests.replayer.profiles.texts import make_profile
+from tests.replayer.prediction.profile_texts import make_profile
 from tests.replayer.profiling.virtual_rig import VirtualRig
 
 LOADS = (1.0, 2.0, 4.0, 8.0, 16.0, 64.0)
