@@ -28,7 +28,14 @@ _WORDS: Final[Mapping[type, str]] = {
     inspect.TupleType: "a list",
     inspect.VarTupleType: "a list",
 }
-_LIMITS: Final = {"ge": "from", "gt": "above", "le": "to", "lt": "below"}
+_LIMITS: Final = {
+    "ge": "from",
+    "gt": "above",
+    "le": "to",
+    "lt": "below",
+    "min_length": "of",
+    "max_length": "to",
+}
 
 
 def load_toml(path: Path, remedy: str, setting: str | None = None) -> Table:
@@ -70,29 +77,32 @@ def convert(
     Raises:
         InputError: a key is missing or unknown, or a value is not what its key takes.
     """
+    problem, remedy = f"{place} is {quote_value(content)}".strip(), ""
     try:
-        for part_kind, part, key in _list_parts(kind, content, place):
+        for part_kind, part, key in list(_list_parts(kind, content, place)):
             convert(part, part_kind, subject, setting, key)
-        return msgspec.convert(content, kind)
-    except (msgspec.ValidationError, ValueError):  # ValueError: of Python, too many digits
-        problem = f"{place} is {quote_value(content)}".strip()
-        remedy = f"write {_describe(inspect.type_info(kind))}"
     except KeyError as error:
         problem, remedy = error.args
+    else:
+        try:
+            return msgspec.convert(content, kind)
+        except (msgspec.ValidationError, ValueError):  # of Python: too many digits
+            remedy = f"write {_describe(inspect.type_info(kind))}"
+        except InputError as error:  # of a type's own check: its parts are right
+            problem, remedy = f"{place}: {error.problem}".removeprefix(": "), error.remedy
     raise InputError(problem, remedy, subject=subject, setting=setting)
 
 
 def _list_parts(kind: Any, value: object, place: str) -> Iterator[tuple[Any, object, str]]:
     """Yield the type, value and place of each part of a table or list."""
+    while get_origin(kind) in (Annotated, UnionType):
+        kind = get_args(kind)[0]
     arguments = get_args(kind)
-    if get_origin(kind) in (Annotated, UnionType):
-        if value is not None:
-            yield from _list_parts(arguments[0], value, place)
-    elif get_origin(kind) is tuple and isinstance(value, list):
+    if get_origin(kind) is tuple and isinstance(value, list):
         kinds = arguments[:1] * len(value) if arguments[-1] is Ellipsis else arguments
         for at, (item_kind, item) in enumerate(zip(kinds, value, strict=False)):
             yield item_kind, item, f"{place}[{at}]"
-    elif isinstance(value, Mapping):
+    elif isinstance(value, Mapping) and kind is not Any:
         prefix = f"{place}." if place else ""
         keys = dict.fromkeys(value, arguments[-1]) if arguments else _list_keys(kind, value, prefix)
         for key, item in value.items():

@@ -4,15 +4,18 @@
 """
 
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Final, Self
+from decimal import Decimal
+from typing import Annotated, Any, Final, Literal, Self, get_args
 
-from replayer.arrangements.values import RULES, TIER_RULES, describe_wrong_value
+from msgspec import Meta
+
 from replayer.record.columns import TIERS
 from replayer.record.options import (
     Copies,
     Down,
     Lookup,
     LookupRule,
+    Policy,
     Recency,
     StorePlace,
     Tail,
@@ -20,6 +23,22 @@ from replayer.record.options import (
     Up,
 )
 from tracegen.errors import InputError
+from tracegen.schema import ENUMS
+
+SETTING: Final = "arrangement"
+"""The setting that names an arrangement."""
+Source = Literal["user", "multi_turn", "system", "common", "rag"]
+Count = Annotated[int, Meta(ge=0, lt=1 << 31)]
+Whole = Annotated[int, Meta(ge=1, lt=1 << 31)]
+# The compiled core counts the touches of an object in a tier up to here (`TOUCHES`).
+Touches = Annotated[int, Meta(ge=1, le=127)]
+Share = Annotated[float, Meta(ge=0, le=1)]
+SomeShare = Annotated[float, Meta(gt=0, le=1)]
+Seconds = Annotated[float, Meta(ge=0, le=1e9)]
+Word = Annotated[str, Meta(min_length=1)]
+Day = Annotated[str, Meta(pattern=r"^\d{4}-\d\d-\d\d$")]
+
+assert get_args(Source) == tuple(ENUMS["source"])
 
 
 @dataclass(frozen=True)
@@ -44,18 +63,38 @@ class TierRules:
     """
 
     down: Down = "on-evict"
-    touches: int = 2
-    admit_touches: int = 1
-    admit_table: int = 0
+    touches: Touches = 2
+    admit_touches: Whole = 1
+    admit_table: Count = 0
     up: Up = "stay"
-    policy: str = "lru"
-    high: float = 1.0
-    low: float = 1.0
-    evict_share: float = 0.0
-    fetch_tokens: int = 0
-    fetch_in_flight: int = 0
-    fetch_share: float = 0.0
-    user_quota: float = 1.0
+    policy: Policy = "lru"
+    high: SomeShare = 1.0
+    low: Share = 1.0
+    evict_share: Share = 0.0
+    fetch_tokens: Count = 0
+    fetch_in_flight: Count = 0
+    fetch_share: Share = 0.0
+    user_quota: SomeShare = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("high", "low", "evict_share", "fetch_share", "user_quota"):
+            check_decimals(name, getattr(self, name))
+        if self.evict_share and self.high == 1:
+            problem = f"evict_share is {self.evict_share:g}, and high is 1, so nothing is evicted"
+            raise InputError(problem, "set high below 1")
+        if self.high < 1 and not self.evict_share and self.low > self.high:
+            problem = f"low is {self.low:g}, above high, {self.high:g}"
+            raise InputError(problem, f"set low to {self.high:g} or less")
+
+
+def check_decimals(name: str, value: float) -> None:
+    """Refuse numbers that compiled code would round: it counts millionths.
+
+    Raises:
+        InputError: a number has more than six decimals.
+    """
+    if Decimal(str(value)) * 10**6 % 1:
+        raise InputError(f"{name} is {value:g}", "write at most six decimals")
 
 
 @dataclass(frozen=True)
@@ -69,10 +108,10 @@ class EngineSource:
         date: the day of that release's files, else the day on which they were read: YYYY-MM-DD.
     """
 
-    engine: str
-    version: str
-    commit: str
-    date: str
+    engine: Word
+    version: Word
+    commit: Word
+    date: Day
 
 
 @dataclass(frozen=True)
@@ -124,61 +163,32 @@ class Arrangement:
     touch: Touch = "serving"
     recency: Recency = "op"
     lookup: LookupRule = "trace"
-    ttl_s: float = 0.0
-    pin: tuple[str, ...] = ()
-    chunk_tokens: int = 0
+    ttl_s: Seconds = 0.0
+    pin: tuple[Source, ...] = ()
+    chunk_tokens: Count = 0
     tail: Tail = "drop"
-    unsaved_tokens: int = 0
+    unsaved_tokens: Count = 0
     gpu: TierRules = field(default_factory=TierRules)
     cpu: TierRules = field(default_factory=TierRules)
     nvme: TierRules = field(default_factory=TierRules)
 
     def __post_init__(self) -> None:
-        for key, kind in RULES.items():
-            self._check_value(key, getattr(self, key), kind)
+        check_decimals("ttl_s", self.ttl_s)
+        pinned = tuple(source for source in get_args(Source) if source in self.pin)
+        object.__setattr__(self, "pin", pinned)  # equal rules are recorded alike
         for tier, rules in self.tiers().items():
-            for key, kind in TIER_RULES.items():
-                self._check_value(f"{tier}.{key}", getattr(rules, key), kind)
-            self._check_tier(tier, rules)
-
-    def _check_value(self, path: str, value: object, kind: object) -> None:
-        wrong = describe_wrong_value(value, kind)
-        if wrong is not None:
-            raise self.error(f"`{path}` is {wrong[0]}", wrong[1])
-
-    def _check_tier(self, tier: str, rules: TierRules) -> None:
-        """Refuse rules of a tier that contradict each other or the number of copies."""
-        inclusive = "set `copies` to inclusive, or"
-        if self.copies == "exclusive" and rules.down != "on-evict":
-            raise self.error(
-                f"`{tier}.down` is {rules.down}, which leaves a copy, and one tier holds an object",
-                f"{inclusive} `{tier}.down` to on-evict",
-            )
-        if self.copies == "exclusive" and rules.up in ("copy", "copy-top"):
-            raise self.error(
-                f"`{tier}.up` is {rules.up}, which leaves a copy, and one tier holds an object",
-                f"{inclusive} `{tier}.up` to stay or move",
-            )
-        if self.copies == "inclusive" and rules.up == "move":
-            raise self.error(
-                f"`{tier}.up` is move, and several tiers may hold an object",
-                f"set `copies` to exclusive, or `{tier}.up` to stay, copy or copy-top",
-            )
-        if rules.evict_share and rules.high == 1:
-            raise self.error(
-                f"`{tier}.evict_share` is {rules.evict_share:g}, and the tier never evicts in the"
-                f" background because `{tier}.high` is 1",
-                f"set `{tier}.high` below 1",
-            )
-        if rules.high < 1 and not rules.evict_share and rules.low > rules.high:
-            raise self.error(
-                f"`{tier}.low` is {rules.low:g}, above `{tier}.high`, {rules.high:g}",
-                f"set `{tier}.low` to {rules.high:g} or less",
-            )
-
-    def error(self, problem: str, remedy: str) -> InputError:
-        """Make an error about this arrangement."""
-        return InputError(problem, remedy, subject=self.name, setting="arrangement")
+            leaves_copy = {"down": rules.down != "on-evict", "up": rules.up in ("copy", "copy-top")}
+            for key, is_copy in leaves_copy.items():
+                if is_copy and self.copies == "exclusive":
+                    raise InputError(
+                        f"{tier}.{key} leaves a copy, and one tier holds an object",
+                        f"set copies to inclusive, or leave {tier}.{key} out",
+                    )
+            if self.copies == "inclusive" and rules.up == "move":
+                raise InputError(
+                    f"{tier}.up is move, and several tiers may hold an object",
+                    f"set copies to exclusive, or {tier}.up to stay, copy or copy-top",
+                )
 
     def tiers(self) -> dict[str, TierRules]:
         """Return the rules of each tier by its name."""
@@ -223,18 +233,13 @@ class Arrangement:
 
     def to_table(self) -> dict[str, object]:
         """Return the keys whose values differ from the defaults, as TOML and run.json have them."""
-        table: dict[str, object] = {}
-        for key in RULES:
-            value = getattr(self, key)
-            if value != getattr(_DEFAULT, key):
-                table[key] = list(value) if key == "pin" else value
-        for tier, rules in self.tiers().items():
-            values = {key: getattr(rules, key) for key in TIER_RULES}
-            usual = _DEFAULT.gpu
-            changed = {key: one for key, one in values.items() if one != getattr(usual, key)}
-            if changed:
-                table[tier] = changed
-        return table
+        table = list_changes(self, _DEFAULT)
+        for key in ("name", "description", "source"):
+            table.pop(key, None)
+        if self.pin:
+            table["pin"] = list(self.pin)
+        tiers = {tier: list_changes(rules, _DEFAULT.gpu) for tier, rules in self.tiers().items()}
+        return table | {tier: changes for tier, changes in tiers.items() if changes}
 
     def check_order(self, *, is_known: bool) -> None:
         """Check that the policies can work in an order.
@@ -285,6 +290,12 @@ def _simplify(rules: TierRules) -> TierRules:
     )
 
 
+def list_changes(one: Any, usual: Any) -> dict[str, object]:
+    """Return the fields of one dataclass that differ from those of another."""
+    values = {item.name: getattr(one, item.name) for item in fields(one)}
+    return {name: value for name, value in values.items() if value != getattr(usual, name)}
+
+
 _DEFAULT: Final = Arrangement("default")
 WATERFALL: Final = Arrangement("waterfall")
 """The default: one tier holds an object, and each tier evicts into the next slower one."""
@@ -292,4 +303,3 @@ SPILLOVER: Final = Arrangement("spillover", place="with-room")
 """New objects go to the fastest tier with room, and nothing moves down."""
 
 assert tuple(_DEFAULT.tiers()) == TIERS
-assert set(TIER_RULES) == {one.name for one in fields(TierRules)}

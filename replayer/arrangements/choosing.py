@@ -1,16 +1,15 @@
 """The arrangement that settings choose: one by name, with some of its rules replaced."""
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from replayer.arrangements.arrangement import WATERFALL, Arrangement
+from replayer.arrangements.arrangement import WATERFALL, Arrangement, Count, Seconds
 from replayer.arrangements.loading import load_arrangement, load_engine
-from replayer.arrangements.values import RULES, Share, Whole, describe_wrong_value
 from replayer.record.columns import TIERS
-from replayer.record.options import POLICIES
+from replayer.record.options import POLICIES, Policy
 from tracegen.errors import InputError
+from tracegen.typed_files import convert, join_words, suggest
 
 _EXAMPLE: Final = "lru, or gpu=lru,cpu=s3fifo"
 
@@ -29,13 +28,13 @@ def choose_arrangement(settings: Mapping[str, Any]) -> Arrangement:
     policy = settings.get("policy")
     if policy is not None:
         arrangement = _with_policies(arrangement, parse_policies(policy))
-    ttl = _check_setting(settings, "ttl", RULES["ttl_s"])
-    tokens = _check_setting(settings, "chunk_tokens", RULES["chunk_tokens"])
-    arrangement = replace(
-        arrangement,
-        ttl_s=arrangement.ttl_s if ttl is None else float(ttl),
-        chunk_tokens=arrangement.chunk_tokens if tokens is None else tokens,
-    )
+    ttl, tokens = settings.get("ttl"), settings.get("chunk_tokens")
+    if ttl is not None:
+        ttl_s: float = convert(ttl, Seconds, ttl, "ttl")
+        arrangement = replace(arrangement, ttl_s=ttl_s)
+    if tokens is not None:
+        whole: int = convert(tokens, Count, tokens, "chunk_tokens")
+        arrangement = replace(arrangement, chunk_tokens=whole)
     return arrangement.with_promotion() if settings.get("promote") else arrangement
 
 
@@ -54,16 +53,7 @@ def _find(named: object, engine: str | None) -> Arrangement:
     return named if isinstance(named, Arrangement) else load_arrangement(str(named))
 
 
-def _check_setting(settings: Mapping[str, Any], name: str, kind: Whole | Share | object) -> Any:
-    """Return a setting that is a rule of the table; None if it is absent."""
-    value = settings.get(name)
-    wrong = None if value is None else describe_wrong_value(value, kind)
-    if wrong is not None:
-        raise InputError(f"must be {wrong[1].removeprefix('write ')}", subject=value, setting=name)
-    return value
-
-
-def parse_policies(text: str) -> dict[str, str]:
+def parse_policies(text: str) -> dict[str, Policy]:
     """Return the policy of each tier that a text names.
 
     Args:
@@ -74,36 +64,31 @@ def parse_policies(text: str) -> dict[str, str]:
     """
     if "=" not in text and "," not in text:
         return dict.fromkeys(TIERS, _check_policy(text.strip(), text))
-    policies: dict[str, str] = {}
+    policies = dict[str, Policy]()
     for part in text.split(","):
         tier, equals, policy = (word.strip() for word in part.partition("="))
         if not equals:
             raise _error(text, f"{part.strip()!r} names no tier", f"write {_EXAMPLE}")
         if tier not in TIERS:
-            names = f"{', '.join(TIERS[:-1])} or {TIERS[-1]}"
-            raise _error(text, f"{tier!r} is not a tier", f"name {names}")
+            raise _error(text, f"{tier!r} is not a tier", f"name {join_words(TIERS)}")
         if tier in policies:
             raise _error(text, f"{tier} has two policies", "leave one out")
         policies[tier] = _check_policy(policy, text)
     return policies
 
 
-def _check_policy(name: str, text: str) -> str:
+def _check_policy(name: str, text: str) -> Policy:
     if name in POLICIES:
         return name
-    remedy = f"name one of {', '.join(POLICIES)}"
-    near = difflib.get_close_matches(name, POLICIES, n=1)
-    if near:
-        remedy = f"did you mean {near[0]}? Otherwise {remedy}"
     problem = "is unknown" if name == text else f"the policy {name!r} is unknown"
-    raise _error(text, problem, remedy)
+    raise _error(text, problem, suggest(name, POLICIES))
 
 
 def _error(text: str, problem: str, remedy: str) -> InputError:
     return InputError(problem, remedy, subject=text, setting="policy")
 
 
-def _with_policies(arrangement: Arrangement, policies: Mapping[str, str]) -> Arrangement:
+def _with_policies(arrangement: Arrangement, policies: Mapping[str, Policy]) -> Arrangement:
     tiers = arrangement.tiers().items()
     gpu, cpu, nvme = (replace(one, policy=policies.get(tier, one.policy)) for tier, one in tiers)
     return replace(arrangement, gpu=gpu, cpu=cpu, nvme=nvme)

@@ -3,14 +3,14 @@
 from decimal import Decimal, localcontext
 from typing import Final, get_args
 
-from replayer.arrangements.arrangement import Arrangement, TierRules
-from replayer.arrangements.values import SOURCES
+from replayer.arrangements.arrangement import Arrangement, Source, TierRules
 from replayer.bindings.compiled import UNLIMITED, Rules, TierRulesStruct
 from replayer.record.options import POLICIES, Down, Up
 
 _PRECISION: Final = 60  # decimal digits: a share of any number of bytes is exact
 _DOWN: Final = get_args(Down)
 _UP: Final = get_args(Up)
+_SOURCES: Final = get_args(Source)
 
 Limits = tuple[int | None, int | None, int | None]
 """Bytes of gpu, cpu and nvme: 0: no such tier; None: unlimited."""
@@ -53,7 +53,7 @@ def make_rules(
         touch_all=arrangement.touch == "all",
         tail_first=arrangement.recency == "tail-first",
         ttl_ns=_share(arrangement.ttl_s, 10**9),
-        pinned=sum(1 << SOURCES.index(source) for source in arrangement.pin),
+        pinned=sum(1 << _SOURCES.index(source) for source in arrangement.pin),
     )
 
 
@@ -70,7 +70,6 @@ def _make_tier(
         limits.append(rules.fetch_in_flight)
     if rules.fetch_share:
         limits.append(_share(rules.fetch_share, larger) // token_bytes)
-    is_bounded = usable is not None
     return TierRulesStruct(
         UNLIMITED if usable is None else usable,
         UNLIMITED if capacity is None else capacity,
@@ -80,13 +79,18 @@ def _make_tier(
         rules.admit_table,
         _UP.index(rules.up),
         POLICIES.index(rules.policy),
-        _share(rules.high, usable) if is_bounded and rules.high < 1 else UNLIMITED,
-        _share(rules.low, usable) if is_bounded and rules.high < 1 else UNLIMITED,
+        _limit(rules.high, usable),
+        _limit(rules.low if rules.high < 1 else 1, usable),
         _share(rules.evict_share, 10**6),
         rules.fetch_tokens,
         min(limits),
-        _share(rules.user_quota, usable) if is_bounded and rules.user_quota < 1 else UNLIMITED,
+        _limit(rules.user_quota, usable),
     )
+
+
+def _limit(share: float, usable: int | None) -> int:
+    """Return the bytes that a share of a tier has; the whole tier has no limit."""
+    return UNLIMITED if usable is None or share == 1 else _share(share, usable)
 
 
 def _share(share: float, size: int | None) -> int:

@@ -16,7 +16,7 @@ from replayer.flags.profile_flags import PROFILE_OPTIONS
 from replayer.flags.progress_flags import add_progress_option
 from replayer.flags.run_flags import LOAD_OPTIONS, LoadFlags
 from replayer.planning.plan_settings import resolve_plan
-from replayer.profiles.loading import load_profile
+from replayer.prediction.profile_file import load_profile
 from replayer.record.plain_json import to_json
 from replayer.record.run_info import RunInfo, Tier
 from replayer.run.console import RunConsole

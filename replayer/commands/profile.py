@@ -21,12 +21,10 @@ from replayer.commands.shared.screens import TerminalScreen
 from replayer.flags.flag_types import ListOf
 from replayer.flags.plan_flags import add_options
 from replayer.flags.run_flags import CACHE_OPTIONS, TIER_OPTIONS, TierFlags
-from replayer.profiles.loading import load_profile
-from replayer.profiles.profile import Profile
-from replayer.profiles.writing import save_profile
+from replayer.prediction.profile import Profile
+from replayer.prediction.profile_file import load_profile, save_profile
 from replayer.profiling.measuring import MeasuredProfile, measure_profile
-from replayer.profiling.rounds import ShowRun
-from replayer.profiling.schedule import WORKERS
+from replayer.profiling.rounds import WORKERS, ShowRun
 from replayer.record.columns import TIERS
 from replayer.record.options import DEVICE_LAYOUTS
 from replayer.record.run_info import Tier

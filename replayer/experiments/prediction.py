@@ -8,8 +8,8 @@ from replayer.flags.forwarded_flags import setting_of_flag
 from replayer.flags.profile_flags import profile_words
 from replayer.flags.run_flags import LoadFlags
 from replayer.planning.plan_settings import PlanSettings
-from replayer.profiles.loading import load_profile
-from replayer.profiles.profile import Profile
+from replayer.prediction.profile import Profile
+from replayer.prediction.profile_file import load_profile
 from replayer.record.options import ProfileKind
 from replayer.record.run_info import Tier
 from tracegen.errors import InputError

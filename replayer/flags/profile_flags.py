@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import click
 
-from replayer.profiles.loading import shipped_profiles
+from replayer.prediction.profile_file import shipped_profiles
 from replayer.record.columns import TIERS
 from replayer.record.run_info import Tier
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final, cast
 
 from replayer.planning.plan import Plan
-from replayer.profiles.profile import Profile, TierProfile
+from replayer.prediction.profile import Profile, TierProfile
 from replayer.record.columns import TIERS
 from replayer.record.run_info import Tier, Warning  # noqa: A004 (run.json's word)
 from tracegen.errors import InputError
@@ -119,6 +119,6 @@ def _check_cores(plan: Plan, profile: Profile, name: Tier) -> Iterator[str]:
     cores = profile.cpu.cores
     if busy > _BUSY * cores:
         yield (
-            f"{name} alone kept {busy:g} of {cores:g} cores busy while it was measured: its speed is"
-            " theirs, and a replay that needs them for other tiers, too, will be slower."
+            f"{name} alone kept {busy:g} of {cores:g} cores busy while it was measured: its speed"
+            " is theirs, and a replay that needs them for other tiers, too, will be slower."
         )

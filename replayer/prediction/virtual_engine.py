@@ -1,4 +1,4 @@
-"""Executes a plan on a computed clock, with `core/prediction.c`, as the engine does on the real one."""
+"""Executes a plan on a computed clock with `core/prediction.c`."""
 
 import ctypes
 from collections import Counter

@@ -4,20 +4,25 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, cast
 
 from replayer.machine import description
 from replayer.machine.busy_cores import BusyCores
 from replayer.machine.free_memory import available
 from replayer.machine.reserve import free_bytes
 from replayer.planning.moves import GPU
-from replayer.profiles.profile import Profile, ProfileConditions, TierProfile
-from replayer.profiling.cpu_fit import fit_cpu
+from replayer.prediction.profile import Profile, ProfileConditions, ThrottleLimits, TierProfile
+from replayer.profiling.cells import Cell, Visits, find_medians
 from replayer.profiling.rig import SMALLEST, Rig
-from replayer.profiling.rounds import CellSeries, Findings, ShowRun
-from replayer.profiling.sustained import TIER, compute_rate, limit_rates
-from replayer.profiling.tier_fit import add_spreads, compare_cells, find_error, fit_tier
-from replayer.profiling.visits import Cell
+from replayer.profiling.rounds import DRIVE, CellSeries, Findings, ShowRun
+from replayer.profiling.tier_fit import (
+    compare_cells,
+    compute_rate,
+    find_error,
+    fit_cpu,
+    fit_tier,
+    limit_rate,
+)
 from replayer.record.run_info import Tier
 from replayer.run.settings import Settings
 from replayer.tiers import cache_dir, gpu
@@ -137,22 +142,39 @@ def fit_profile(
         findings: what was measured.
     """
     rounds = findings.rounds
-    cpu = fit_cpu(float(facts["cores"]), rounds)
+    cpu = fit_cpu(float(facts["cores"]), find_medians(rounds))
     piece_bytes = conditions.io_bytes * conditions.io_depth
+    machine = dict(facts)
     tiers = dict[Tier, TierProfile]()
     for tier in dict.fromkeys(cell.tier for cell in rounds):
-        one = add_spreads(fit_tier(tier, rounds), tier, rounds, piece_bytes)
-        turn_bytes = 1 if tier == "cpu" else piece_bytes  # devices serve piece by piece
-        tiers[tier] = replace(one, turn_bytes=turn_bytes)
-        facts = {**facts, f"{tier}_error": find_error(compare_cells(one, tier, rounds))}
+        tiers[tier] = fit_tier(tier, rounds, piece_bytes)
+        machine[f"{tier}_error"] = find_error(compare_cells(tiers[tier], tier, rounds))
     warnings = list[str]()
     if findings.sustained:
-        tiers[TIER], warnings = limit_rates(tiers[TIER], findings.sustained)
-        rates = {what: compute_rate(one) for what, one in findings.sustained.items()}
-        facts = {**facts, **{f"nvme_sustained_{what}_gb_s": rate for what, rate in rates.items()}}
+        tiers[DRIVE], warnings = _limit_rates(tiers[DRIVE], findings.sustained)
+    for what, visits in findings.sustained.items():
+        machine[f"nvme_sustained_{what}_gb_s"] = compute_rate(visits)
     cells = [cell for tier, one in tiers.items() for cell in compare_cells(one, tier, rounds)]
-    profile = Profile(name, "measured", "", conditions, facts, cpu, tiers, tuple(cells))
+    profile = Profile(
+        name,
+        "measured",
+        cpu,
+        tiers,
+        conditions=conditions,
+        machine=machine,
+        cells=tuple(cells),
+    )
     return profile, warnings
+
+
+def _limit_rates(
+    drive: TierProfile,
+    sustained: Mapping[str, Visits],
+) -> tuple[TierProfile, list[str]]:
+    """Return the profile of the drive with the rates that it sustains, and warnings."""
+    read, read_warning = limit_rate(drive.read, "read", sustained["read"])
+    write, write_warning = limit_rate(drive.write, "write", sustained["write"])
+    return replace(drive, read=read, write=write), [*filter(None, (read_warning, write_warning))]
 
 
 def _choose_room(tier: Tier, settings: Settings) -> int:
@@ -193,6 +215,7 @@ def _describe_machine(settings: Settings, rig: Rig) -> dict[str, str | int | flo
 
 def _make_conditions(settings: Settings, rig: Rig) -> ProfileConditions:
     nvme = rig.tiers.nvme
+    throttles = {tier: one.as_dict() for tier, one in settings.throttles.items()}
     return ProfileConditions(
         layout=settings.layout,
         direct=nvme is not None and nvme.direct,
@@ -202,5 +225,5 @@ def _make_conditions(settings: Settings, rig: Rig) -> ProfileConditions:
         fsync=settings.io.fsync,
         verify=settings.verify,
         gpu_read=settings.gpu_read,
-        throttle={tier: one.as_dict() for tier, one in settings.throttles.items()},
+        throttle=cast("dict[Tier, ThrottleLimits]", throttles),
     )

@@ -14,10 +14,9 @@ from replayer.engine.move_executor import MoveExecutor, Staging
 from replayer.models.geometry import TokenBytes
 from replayer.planning.pace import Demand, Pace, PlanWindow, Span
 from replayer.planning.plan import Plan, PlanOptions
-from replayer.profiling.made_trace import TOKEN_BYTES, MadeTrace, Phases
+from replayer.profiling.cells import TOKEN_BYTES, Cell, MadeTrace, Phases
 from replayer.record.columns import TIERS
 from replayer.record.run_info import Tier
-from replayer.record.wording import commonest
 from replayer.run.opening import OpenTiers
 from replayer.run.preflight import check_footprint
 from replayer.run.settings import Settings
@@ -64,21 +63,15 @@ class Rig:
         check_footprint(plan, None, settings)
         self.tiers = OpenTiers(plan, None, settings, f"profile-{id(self):x}", opened, say)
 
-    def run(self, tier: Tier, size: int, workers: int, phases: Phases) -> NDArray[Any]:
+    def run(self, cell: Cell, phases: Phases) -> NDArray[Any]:
         """Run the phases of a cell, and return the rows of its log in the order of its ops.
-
-        Args:
-            tier: where the objects are.
-            size: bytes of each object.
-            workers: that move objects at once.
-            phases: of the cell.
 
         Raises:
             ToolError: a move failed.
             KeyboardInterrupt: raised by `poll`, after the moves in flight have ended.
         """
-        plan = self._plan(phases, size, workers, {tier: self._room[tier]})
-        only = TIERS.index(tier)
+        plan = self._plan(phases, cell.bytes, cell.workers, {cell.tier: self._room[cell.tier]})
+        only = TIERS.index(cell.tier)
         tiers = [one if at == only else None for at, one in enumerate(self.tiers.all)]
         settings = self._settings
         executor = MoveExecutor(tiers, self._payload, settings.verify)
@@ -96,19 +89,13 @@ class Rig:
         parts = list[NDArray[Any]]()
         try:
             engine.run(lambda records, _errors, _rows: parts.append(records.copy()), self._check)
-            self._require_success(engine)
         except (TooManyErrorsError, OSError) as error:
-            raise ToolError(f"the tier cannot be measured: {error}", subject=tier) from None
+            raise ToolError(f"the tier cannot be measured: {error}", subject=cell.tier) from None
         finally:
             engine.close()
         records = np.concatenate(parts)
         in_order: NDArray[Any] = records[np.argsort(records["op_id"])]
         return in_order
-
-    @staticmethod
-    def _require_success(engine: Engine) -> None:
-        if engine.causes:
-            raise OSError(commonest(engine.causes))
 
     def _check(self) -> None:
         try:

@@ -1,35 +1,121 @@
 """Interleaved rounds over all cells: noise that lasts a while then meets all of them alike."""
 
+import itertools
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from statistics import median
 from time import monotonic
-from typing import Final
+from typing import Any, Final, NamedTuple
+
+from numpy.typing import NDArray
 
 from replayer.machine.busy_cores import BusyCores
+from replayer.profiling.cells import Cell, Measured, Phases, Visits, format_size, measure_visits
 from replayer.profiling.rig import Rig
-from replayer.profiling.schedule import (
-    PILOT,
-    ROUNDS,
-    SIZES,
-    Estimates,
-    choose_phase_s,
-    choose_phases,
-    list_cells,
-)
-from replayer.profiling.sustained import SHARE, TIER, Sustained, choose_cell, sustain
-from replayer.profiling.tier_fit import DIRECTIONS, JUDGED_BYTES
-from replayer.profiling.visits import Cell, Measured, measure_visits
+from replayer.profiling.tier_fit import DIRECTIONS, JUDGED_BYTES, SUSTAINED_BYTES
 from replayer.record.run_info import Tier
 from tracegen.errors import ToolError
 
 ShowRun = Callable[[str, int, int], object]
 """Takes what is measured now, the runs that are done, and all of them."""
-_MOST_OF_BUDGET: Final = 1.25  # a round that would end later is left out
+SIZES: Final = tuple(1 << power for power in (16, 18, 20, 22, 24, 26))
+"""Bytes of objects: 64 KiB to 64 MiB."""
+WORKERS: Final = (1, 2, 4, 8, 16, 32, 64)
+ROUNDS: Final = 5
+"""Of short phases rather than fewer of longer ones: what disturbs a machine often lasts seconds."""
+DRIVE: Final = "nvme"
 _FEWEST_ROUNDS: Final = 2
-_QUEUE: Final = 4
-"""Workers from which moves queue for most tiers."""
+_PILOT: Final = Phases(24, 48, 24)
+_PHASES: Final = 3.5  # of a cell, in units of one phase's time; removals are short
+_PHASE_S: Final = (0.02, 0.25)  # the shortest and the longest time of a phase
+_MOST_OF_BUDGET: Final = 1.25  # a round that would end later is left out
+_LONGEST_SHARE: Final = 40  # of the budget: cells with a phase longer than 1 in 40 are left out
+_SPARE_OPS: Final = 6
+_LONGEST_DRAIN: Final = 4.0  # ops of a phase for each op of the one before that is in flight
+_QUEUE: Final = 4  # workers from which moves queue for most tiers
+_SUSTAINED_SHARE: Final = 1 / 12  # of the budget, for each direction
+_SUSTAINED_WORKERS: Final = 16
+_SUSTAINED_RUNS: Final = 4  # of a direction, about; the last one counts
+
+
+class Seconds(NamedTuple):
+    """The time per op of a cell's phases."""
+
+    write: float
+    read: float
+    mixed: float
+
+
+def guess_seconds(known: Mapping[Cell, Seconds], cell: Cell) -> Seconds | None:
+    """Return the times of a cell: its own, or those of the nearest that cannot be faster.
+
+    That is the cell with the same size and fewer workers, else the one with smaller objects.
+    """
+    others = [one for one in known if one.tier == cell.tier and one.bytes <= cell.bytes]
+    slower = [one for one in others if one.bytes < cell.bytes or one.workers <= cell.workers]
+    if not slower:
+        return None
+    near = max(slower, key=lambda one: (one.bytes, one.workers <= cell.workers, one.workers))
+    return Seconds(*(seconds * cell.bytes / near.bytes for seconds in known[near]))
+
+
+def choose_phase_s(budget_s: float, cells: int) -> float:
+    """Return the time of a phase with which all rounds of these cells take the budget."""
+    low, high = _PHASE_S
+    return min(high, max(low, budget_s / _PHASES / (ROUNDS * cells)))
+
+
+def choose_phases(
+    cell: Cell,
+    guess: Seconds,
+    room: int,
+    phase_s: float,
+    budget_s: float,
+) -> Phases | str:
+    """Return how many ops a cell gets, or why it is left out.
+
+    Args:
+        cell: the cell.
+        guess: its time per op.
+        room: bytes that its objects may take.
+        phase_s: seconds that each phase should take.
+        budget_s: for all runs.
+    """
+    least = _count_least(cell.workers, 0.0)
+    least_mixed = _count_least(cell.workers, guess.read / guess.mixed)
+    most = room // cell.bytes
+    if least + least_mixed // 2 > most:
+        return "room"
+    objects = _clip(phase_s / guess.write, least, most - least_mixed // 2)
+    mixed = _clip(phase_s / guess.mixed, least_mixed, 2 * (most - objects)) // 2 * 2
+    least_reads = _count_least(cell.workers, guess.write / guess.read)
+    phases = Phases(objects, _clip(phase_s / guess.read, least_reads, 1 << 20), mixed)
+    is_long = _time_longest(phases, guess) > budget_s / _LONGEST_SHARE
+    return "time" if is_long else phases
+
+
+def _time_longest(phases: Phases, guess: Seconds) -> float:
+    ops = Seconds(phases.objects, phases.reads, phases.mixed)
+    return max(seconds * count for seconds, count in zip(guess, ops, strict=True))
+
+
+def _count_least(workers: int, drain: float) -> int:
+    """Return the ops that a phase must have, an even number.
+
+    Besides those that are made while the phase before drains (`drain` for each op in flight), those
+    that are in flight then, and those that are in flight when the next phase begins, each worker
+    should make one that counts.
+    """
+    return 2 * round((workers * (min(_LONGEST_DRAIN, drain) + 3) + _SPARE_OPS) / 2)
+
+
+def _clip(number: float, low: int, high: int) -> int:
+    return int(min(max(number, low), high))
+
+
+def _time_rows(rows: NDArray[Any]) -> float:
+    return float(rows["end_ns"].max() - rows["start_ns"].min()) / 1e9
 
 
 @dataclass
@@ -39,14 +125,14 @@ class Findings:
     Attributes:
         rounds: what each run of each cell measured.
         skipped: why cells were left out of all rounds: room or time.
-        sustained: what the nvme tier keeps up, by direction; empty: not measured.
+        sustained: the visits that the nvme tier keeps up, by direction; empty: not measured.
         drive_busy: cores that were busy in each run in which moves queued for the nvme tier, with
             this process, the kernel or anybody else.
     """
 
     rounds: dict[Cell, list[Measured]] = field(default_factory=lambda: defaultdict(list))
     skipped: dict[Cell, str] = field(default_factory=dict)
-    sustained: Sustained = field(default_factory=dict)
+    sustained: dict[str, Visits] = field(default_factory=dict)
     drive_busy: list[float] = field(default_factory=list)
 
     def drive_busy_cores(self) -> float | None:
@@ -75,9 +161,8 @@ class CellSeries:
         self._room = room
         self._budget_s = budget_s
         self._progress = progress
-        self._estimates = Estimates()
+        self._known = dict[Cell, Seconds]()
         self._findings = Findings()
-        self._skipped = dict[Cell, str]()  # in this round
 
     def measure(self) -> Findings:
         """Make all runs.
@@ -85,41 +170,62 @@ class CellSeries:
         Raises:
             ToolError: a move failed, or the budget is too short for a tier.
         """
-        tiers = tuple(self._room)
-        self._pilot(tiers * 2)  # the first runs also meet cold caches
-        cells = list_cells(tiers)
-        short_s = self._budget_s * (1 - len(DIRECTIONS) * SHARE * (TIER in tiers))
+        kinds = itertools.product(SIZES, WORKERS, self._room)
+        cells = [Cell(tier, size, workers) for size, workers, tier in kinds]
+        short_s = self._budget_s * (1 - len(DIRECTIONS) * _SUSTAINED_SHARE * (DRIVE in self._room))
         phase_s = choose_phase_s(short_s, len(cells))
+        self._pilot()  # the first runs also meet cold caches: those of the first round count
+        self._known.clear()
         began = monotonic()
         ended = 0.0
         for number in range(ROUNDS):
             lasted, ended = monotonic() - began - ended, monotonic() - began
             if number >= _FEWEST_ROUNDS and ended + lasted > self._budget_s * _MOST_OF_BUDGET:
                 break
-            self._try_skipped_again()
+            self._pilot()
             for at, cell in enumerate(cells):
-                text = f"{cell.tier} {_format_size(cell.bytes)} × {cell.workers}"
-                self._progress(text, number * len(cells) + at, ROUNDS * len(cells))
+                self._progress(str(cell), number * len(cells) + at, ROUNDS * len(cells))
                 self._run(cell, phase_s)
+        skipped = self._findings.skipped.items()
         rounds = self._findings.rounds
-        skipped = self._findings.skipped | self._skipped
-        self._findings.skipped = {one: why for one, why in skipped.items() if one not in rounds}
-        for tier in tiers:
+        self._findings.skipped = {cell: why for cell, why in skipped if cell not in rounds}
+        for tier in self._room:
             self._require_cells(tier)
-        if (sustained := choose_cell(rounds)) is not None:
-            self._progress("nvme, sustained", ROUNDS * len(cells), ROUNDS * len(cells))
-            self._findings.sustained = self._sustain(sustained)
+        self._sustain(ROUNDS * len(cells))
         return self._findings
 
-    def _sustain(self, cell: Cell) -> Sustained:
-        """Measure what the nvme tier keeps up after the rounds, which use up its credit."""
-        guess = self._estimates.guess(cell)
-        assert guess is not None, "the cell was measured"
-        room, lasting_s = self._room[cell.tier], self._budget_s * SHARE
-        return {
-            what: sustain(self._rig, cell, what, per_op_s, room, lasting_s)
-            for what, per_op_s in (("write", guess.write), ("read", guess.read))
-        }
+    def _pilot(self) -> None:
+        """Run the smallest cell of each tier without known times; no other can be faster."""
+        for tier in self._room:
+            cell = Cell(tier, SIZES[0], 1)
+            if guess_seconds(self._known, cell) is None:
+                self._measure(cell, _PILOT)
+
+    def _run(self, cell: Cell, phase_s: float) -> None:
+        """Measure a cell, unless it has too little room or time in this round."""
+        guess = guess_seconds(self._known, cell)
+        phases: Phases | str = "time"
+        if guess is not None:
+            room = self._room[cell.tier]
+            phases = choose_phases(cell, guess, room, phase_s, self._budget_s)
+        if isinstance(phases, str):
+            self._findings.skipped[cell] = phases
+            # What it took may have been disturbed: the next round guesses anew from other cells.
+            self._known.pop(cell, None)
+            return
+        busy = BusyCores()
+        measured = self._measure(cell, phases)
+        cores = busy.count()
+        if cores is not None and cell.tier == DRIVE and cell.workers >= _QUEUE:
+            self._findings.drive_busy.append(cores)
+        self._findings.rounds[cell].append(measured)
+
+    def _measure(self, cell: Cell, phases: Phases) -> Measured:
+        measured = measure_visits(cell, phases, self._rig.run(cell, phases))
+        mixed_per_s = measured["mixed read"].per_s + measured["mixed write"].per_s
+        rates = (measured["write"].per_s, measured["read"].per_s, mixed_per_s)
+        self._known[cell] = Seconds(*(1 / rate for rate in rates))
+        return measured
 
     def _require_cells(self, tier: Tier) -> None:
         """Refuse a tier without what its fit and its error need: lone workers, judged sizes.
@@ -129,47 +235,39 @@ class CellSeries:
         low, high = JUDGED_BYTES
         alone = [cell for cell in self._findings.rounds if cell.tier == tier and cell.workers == 1]
         if not any(low <= cell.bytes <= high for cell in alone):
-            sizes = f"{_format_size(low)} to {_format_size(high)}"
+            sizes = f"{format_size(low)} to {format_size(high)}"
             problem = f"{self._budget_s:g} s leaves no cells of {sizes} with one worker"
             raise ToolError(problem, "pass a larger `budget`", subject=tier)
 
-    def _pilot(self, tiers: Iterable[Tier]) -> None:
-        """Run the smallest cell of each tier, whose times are not known yet."""
-        for tier in tiers:
-            cell = _smallest(tier)
-            records = self._rig.run(tier, cell.bytes, cell.workers, PILOT)
-            self._estimates.note(cell, measure_visits(records, PILOT, cell.workers))
-
-    def _try_skipped_again(self) -> None:
-        """Forget the times of the cells that the last round left out: a disturbance may be over."""
-        self._estimates.forget(self._skipped)
-        self._findings.skipped |= self._skipped
-        self._skipped.clear()
-        self._pilot(tier for tier in self._room if self._estimates.guess(_smallest(tier)) is None)
-
-    def _run(self, cell: Cell, phase_s: float) -> None:
-        if cell in self._skipped:
+    def _sustain(self, runs: int) -> None:
+        """Measure what the nvme tier keeps up after the rounds, which use up its credit."""
+        cells = [one for one in self._findings.rounds if one.workers <= _SUSTAINED_WORKERS]
+        same = [one for one in cells if (one.tier, one.bytes) == (DRIVE, SUSTAINED_BYTES)]
+        if not same:
             return
-        guess = self._estimates.guess(cell)
-        assert guess is not None, "the pilot's cell is known"
-        phases = choose_phases(cell, guess, self._room[cell.tier], phase_s, self._budget_s)
-        if isinstance(phases, str):
-            self._skipped[cell] = phases
-            return
-        busy = BusyCores()
-        records = self._rig.run(cell.tier, cell.bytes, cell.workers, phases)
-        cores = busy.count()
-        if cores is not None and cell.tier == "nvme" and cell.workers >= _QUEUE:
-            self._findings.drive_busy.append(cores)
-        measured = measure_visits(records, phases, cell.workers)
-        self._estimates.note(cell, measured)
-        self._findings.rounds[cell].append(measured)
+        cell = max(same, key=lambda one: one.workers)
+        self._progress("nvme, sustained", runs, runs)
+        measured = self._findings.rounds[cell][-1]
+        for what in ("write", "read"):
+            per_op_s = 1 / measured[what].per_s
+            self._findings.sustained[what] = self._repeat(cell, what, per_op_s)
 
+    def _repeat(self, cell: Cell, what: str, per_op_s: float) -> Visits:
+        """Repeat one direction until it has lasted long enough, and return the last run's visits.
 
-def _smallest(tier: Tier) -> Cell:
-    """Return the cell that no other of a tier can be faster than."""
-    return Cell(tier, SIZES[0], 1)
-
-
-def _format_size(size: int) -> str:
-    return f"{size >> 20} MiB" if size >= 1 << 20 else f"{size >> 10} KiB"
+        Each run is as long as the one before suggests. What is written is removed, and what is read
+        is written, between runs.
+        """
+        lasting_s = self._budget_s * _SUSTAINED_SHARE
+        fewest, most, spent_s = 4 * cell.workers, self._room[cell.tier] // cell.bytes, 0.0
+        while True:
+            ops = max(fewest, int(lasting_s / _SUSTAINED_RUNS / per_op_s))
+            phases = Phases(min(ops, most), 0, 0)
+            if what == "read":
+                phases = Phases(min(max(fewest, ops // 4), most), ops, 0)
+            records = self._rig.run(cell, phases)
+            ids = phases.ranges()[what]
+            took_s = _time_rows(records[ids.start : ids.stop])
+            spent_s, per_op_s = spent_s + took_s, took_s / len(ids)
+            if spent_s >= lasting_s:
+                return measure_visits(cell, phases, records)[what]

@@ -1,16 +1,13 @@
 """The costs of a station, such that the sum of |ln(model ÷ measured)| over its cells is least."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from replayer.profiles.profile import Station
-from replayer.profiling.nonnegative import solve_nonnegative
+from replayer.prediction.stations import Station
+from replayer.profiling.cells import Array, Mask, Visits
 
-Array = NDArray[np.float64]
 _APART: Final = 1.4
 """Factor between two loads at which costs are fitted: noise would decide between closer ones."""
 _MB: Final = 1e6
@@ -18,30 +15,14 @@ _LEAST_NS_PER_BYTE: Final = 1e-5
 _DIGITS: Final = 5
 _ROUNDS: Final = 8  # of least squares with new weights
 _CLOSE: Final = 0.03  # residuals below it weigh alike
-
-
-@dataclass(frozen=True)
-class Sample:
-    """A time at one size and load.
-
-    Attributes:
-        bytes: of the object.
-        load: of the station.
-        time_us: of a visit.
-        open_us: of it, opening.
-    """
-
-    bytes: int
-    load: float
-    time_us: float
-    open_us: float = 0.0
+_TOLERANCE: Final = 1e-9
 
 
 def choose_points(loads: Sequence[Sequence[float]]) -> tuple[float, ...]:
     """Return the loads at which costs are fitted, ascending from 1.
 
     Args:
-        loads: of the samples with one number of workers, for each number of workers.
+        loads: of the cells with one number of workers, for each number of workers.
     """
     points = [1.0]
     for load in sorted(float(np.mean(one)) for one in loads if len(one) > 1):
@@ -52,63 +33,46 @@ def choose_points(loads: Sequence[Sequence[float]]) -> tuple[float, ...]:
 
 def share_out(load: float, points: Sequence[float]) -> Array:
     """Return the weight of each point's cost in the cost at a load; shape (points,)."""
-    weights = np.zeros(len(points))
-    if load >= points[-1]:
-        weights[-1] = load / points[-1]
-        return weights
-    above = int(np.searchsorted(points, load, "right"))
-    if above == 0:
-        weights[0] = 1
-        return weights
-    low, high = points[above - 1], points[above]
-    weights[above] = (load - low) / (high - low)
-    weights[above - 1] = 1 - weights[above]
-    return weights
+    units = np.eye(len(points))
+    weights: Array = np.array([np.interp(load, points, unit) for unit in units])
+    return weights * max(load / points[-1], 1)
 
 
 def fit_station(
-    samples: Sequence[Sample],
-    removals: Sequence[Sample],
+    samples: Sequence[Visits],
+    removals: Sequence[Visits],
     points: tuple[float, ...],
 ) -> Station:
     """Return the station whose times are nearest to those of the samples.
 
-    The cost of a byte does not fall as the load grows: where only small objects were measured, noise
-    would else decide what is latency and what is bandwidth.
+    The cost of a byte does not fall as the load grows: where only small objects were measured,
+    noise would else decide what is latency and what is bandwidth.
 
     Args:
         samples: of transfers.
-        removals: times of removals; empty for a read station.
+        removals: the same of removals; empty for a read station.
         points: the loads at which it has costs.
     """
     shares = np.array([share_out(one.load, points) for one in samples])
     times = np.array([one.time_us for one in samples])
     opens = np.array([one.open_us for one in samples])
     sizes = np.array([one.bytes for one in samples]) / _MB
-    both = np.hstack([shares, _sum_from_each(shares) * sizes[:, None]])
+    # A solution without negative values is then what each point's cost adds to the one before.
+    sums = np.cumsum(shares[:, ::-1], axis=1)[:, ::-1]
+    both = np.hstack([shares, sums * sizes[:, None]])
     weights = 1 / times
     for _ in range(_ROUNDS):
         costs = solve_nonnegative(both * weights[:, None], (times - opens) * weights)
         weights = _reweigh(both @ costs + opens, times)
-    open_us = solve_nonnegative(shares / times[:, None], opens / times)
-    latency_us, us_per_mb = costs[: len(points)], np.cumsum(costs[len(points) :])
+    us_per_mb = np.cumsum(costs[len(points) :])
     ns_per_byte = np.maximum(us_per_mb * 1e3 / _MB, _LEAST_NS_PER_BYTE)
     return Station(
         in_flight=points,
-        open_us=_round_all(open_us),
-        latency_us=_round_all(latency_us),
+        open_us=_round_all(solve_nonnegative(shares / times[:, None], opens / times)),
+        latency_us=_round_all(costs[: len(points)]),
         bandwidth_gb_s=_round_all(np.array(points) / ns_per_byte),
         remove_us=_fit_removals(removals, points),
     )
-
-
-def _sum_from_each(shares: Array) -> Array:
-    """Return for each point the sum of its share and those of all points after it.
-
-    With them, a solution without negative values is what each cost adds to the one before.
-    """
-    sums: Array = np.cumsum(shares[:, ::-1], axis=1)[:, ::-1]
-    return sums
 
 
 def _reweigh(model: Array, measured: Array) -> Array:
@@ -122,16 +86,58 @@ def _reweigh(model: Array, measured: Array) -> Array:
     return weights
 
 
-def _fit_removals(samples: Sequence[Sample], points: tuple[float, ...]) -> tuple[float, ...]:
+def _fit_removals(samples: Sequence[Visits], points: tuple[float, ...]) -> tuple[float, ...]:
     if not samples:
         return ()
     shares = np.array([share_out(one.load, points) for one in samples])
     relative = np.array([1 / one.time_us for one in samples])
     costs = solve_nonnegative(shares * relative[:, None], np.ones(len(samples)))
     is_unseen = ~shares.any(axis=0)  # removals are so short that high loads may not occur
-    seen = costs[~is_unseen]
-    costs[is_unseen] = seen[-1] if len(seen) else 0.0
+    costs[is_unseen] = costs[~is_unseen][-1]
     return _round_all(costs)
+
+
+def solve_nonnegative(matrix: Array, target: Array) -> Array:
+    """Return the x ≥ 0 for which |matrix · x − target| is least (Lawson and Hanson, 1974).
+
+    Args:
+        matrix: shape (rows, columns).
+        target: shape (rows,).
+
+    Returns:
+        x, shape (columns,).
+    """
+    norms = np.linalg.norm(matrix, axis=0)
+    norms[norms == 0] = 1
+    scaled = matrix / norms
+    columns = matrix.shape[1]
+    solution = np.zeros(columns)
+    is_free = np.zeros(columns, np.bool_)
+    for _ in range(3 * columns):
+        gradient = scaled.T @ (target - scaled @ solution)
+        gradient[is_free] = -np.inf
+        best = int(gradient.argmax())
+        if gradient[best] <= _TOLERANCE * max(1.0, float(np.linalg.norm(target))):
+            break
+        is_free[best] = True
+        solution = _settle(scaled, target, solution, is_free)
+    unscaled: Array = solution / norms
+    return unscaled
+
+
+def _settle(matrix: Array, target: Array, solution: Array, is_free: Mask) -> Array:
+    """Solve for the free columns; hold those at 0 that would become negative."""
+    while is_free.any():
+        wanted = np.zeros(len(solution))
+        wanted[is_free] = np.linalg.lstsq(matrix[:, is_free], target, rcond=None)[0]
+        falling = is_free & (wanted <= 0)
+        if not falling.any():
+            return wanted
+        steps = solution[falling] / np.maximum(solution[falling] - wanted[falling], 1e-300)
+        solution = solution + steps.min() * (wanted - solution)
+        is_free &= solution > _TOLERANCE * max(1.0, float(np.abs(solution).max()))
+        solution[~is_free] = 0
+    return np.zeros(len(solution))
 
 
 def predict_us(station: Station, size: int, loads: Array) -> Array:
@@ -147,11 +153,6 @@ def predict_us(station: Station, size: int, loads: Array) -> Array:
     costs = np.array(station.open_us) + np.array(station.latency_us) + us_per_byte * size
     times: Array = np.interp(loads, points, costs) * np.maximum(loads / points[-1], 1)
     return times
-
-
-def predict_removal_us(station: Station, load: float) -> float:
-    """Return the mean time of a removal by the model."""
-    return float(share_out(load, station.in_flight) @ np.array(station.remove_us))
 
 
 def round_figures(value: float) -> float:

@@ -1,6 +1,6 @@
 """The words that options of a replay may have, for flags, checks and run.json."""
 
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 Copies = Literal["exclusive", "inclusive"]
 """Whether one tier holds an object, or several may."""
@@ -16,10 +16,21 @@ Down = Literal["on-evict", "on-store", "on-touch"]
 """When a tier gets an object of the next faster tier; in the order of the compiled core."""
 Up = Literal["stay", "move", "copy", "copy-top"]
 """What a hit in a tier does to the object; in the order of the compiled core."""
-POLICIES: Final = (
-    *("lru", "fifo", "lfu", "clock", "sieve", "arc", "slru", "s3fifo", "wtinylfu", "gdsf"),
-    *("leaf-lru", "belady"),
-)
+Policy = Literal[
+    "lru",
+    "fifo",
+    "lfu",
+    "clock",
+    "sieve",
+    "arc",
+    "slru",
+    "s3fifo",
+    "wtinylfu",
+    "gdsf",
+    "leaf-lru",
+    "belady",
+]
+POLICIES: Final[tuple[Policy, ...]] = get_args(Policy)
 """The policies by which a tier evicts; in the order of the compiled core's table."""
 Lookup = Literal["independent", "contiguous"]
 """Whether objects hit or miss one by one, or a prefix ends at its first miss."""

@@ -13,9 +13,9 @@ from replayer.planning.moves import GPU, NVME
 from replayer.planning.pace import Demand, PlanWindow, Span
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.planning.plan_summary import PlanSummary
+from replayer.prediction.profile import Profile
 from replayer.prediction.profile_range import check_range
 from replayer.prediction.virtual_engine import VirtualEngine
-from replayer.profiles.profile import Profile
 from replayer.record.columns import PREDICTED_RUN_VERSION, TIERS
 from replayer.record.run_directory import RunDirectory, check_free
 from replayer.record.run_info import PredictionInfo, RunInfo, Tier

@@ -15,8 +15,8 @@ from replayer.models.geometry import TokenBytes
 from replayer.planning.offered_load import Minutes
 from replayer.planning.plan import Plan, PlanOptions, Usable
 from replayer.planning.workload import Workload
+from replayer.prediction.profile import Profile
 from replayer.prediction.profile_range import check_range
-from replayer.profiles.profile import Profile
 from replayer.record.columns import TIERS
 from replayer.record.options import Lookup
 from replayer.record.simulation import Cell

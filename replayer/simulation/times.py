@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from replayer.planning.executing import Records, Rows
 from replayer.planning.pace import PlanWindow, Span
 from replayer.planning.plan import Plan
+from replayer.prediction.profile import Profile
 from replayer.prediction.virtual_engine import VirtualEngine
-from replayer.profiles.profile import Profile
 from replayer.record.columns import MOVES, TIERS
 from replayer.record.simulation import Cell
 from tracegen.schema import ENUMS

@@ -14,7 +14,7 @@ STACKS = {
         " schema trace randomness arrays times typed_files progress errors"
     ),
     "replayer": (
-        "__main__ cli commands experiments flags profiling run live engine tiers diagnosis sizing simulation prediction planning profiles"
+        "__main__ cli commands experiments flags profiling run live engine tiers diagnosis sizing simulation prediction planning"
         " models arrangements machine schema record bindings"
     ),
     "analysis": (

@@ -2,7 +2,8 @@
 
 import pytest
 
-from replayer.profiles.profile import CpuProfile, Profile, Station, TierProfile
+from replayer.prediction.profile import CpuProfile, Profile, TierProfile
+from replayer.prediction.stations import Station
 from tests.bench.prediction.cells import METRICS, Values
 from tests.bench.prediction.rules import MANY, make_independent, make_shared, predict_by_peak
 from tests.bench.prediction.table import (

@@ -5,7 +5,7 @@ from typing import Any
 
 from replayer.experiments.prediction import Predictor
 from replayer.flags.profile_flags import SPEED_OPTION
-from replayer.profiles.loading import load_profile
+from replayer.prediction.profile_file import load_profile
 from replayer.record.run_info import Tier
 from replayer.run.predicted import AssumedSystem
 from tracegen.errors import InputError

@@ -4,8 +4,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from replayer.profiles.profile import Profile, Station, TierProfile
-from replayer.profiling.visits import Cell
+from replayer.prediction.profile import Profile, TierProfile
+from replayer.prediction.stations import Station
+from replayer.profiling.cells import Cell, format_size
 from tracegen.errors import format_count
 
 _POOR: Final = 0.15
@@ -54,7 +55,7 @@ def _columns(values: tuple[float, ...]) -> str:
 
 
 def _format_range(tier: TierProfile) -> str:
-    return f"{_format_size(tier.smallest_bytes)} to {_format_size(tier.largest_bytes)}"
+    return f"{format_size(tier.smallest_bytes)} to {format_size(tier.largest_bytes)}"
 
 
 def describe_skipped(skipped: Mapping[Cell, str]) -> Iterator[str]:
@@ -74,7 +75,7 @@ def _group(cells: list[Cell]) -> Iterator[str]:
         by_size[cell.tier, cell.bytes].append(cell.workers)
     for (tier, size), workers in by_size.items():
         most = f" to {max(workers)}" if len(workers) > 1 else ""
-        yield f"{tier} {_format_size(size)} × {min(workers)}{most}"
+        yield f"{tier} {format_size(size)} × {min(workers)}{most}"
 
 
 def describe_poor_fits(profile: Profile) -> Iterator[str]:
@@ -87,12 +88,8 @@ def describe_poor_fits(profile: Profile) -> Iterator[str]:
     yield f"the model is more than {_POOR:.0%} off in {len(poor)} of {cells}; the worst:"
     for cell in sorted(poor, key=lambda one: -abs(one.residual))[:_SHOWN]:
         yield (
-            f"  {cell.tier} {cell.what}, {_format_size(cell.bytes)} × {cell.workers}:"
+            f"  {cell.tier} {cell.what}, {format_size(cell.bytes)} × {cell.workers}:"
             f" measured {cell.measured_us:,.0f} us"
             f" (rounds {cell.low_us:,.0f} to {cell.high_us:,.0f}),"
             f" model {cell.model_us:,.0f} ({cell.residual:+.0%})"
         )
-
-
-def _format_size(size: int) -> str:
-    return f"{size >> 20} MiB" if size >= 1 << 20 else f"{size >> 10} KiB"

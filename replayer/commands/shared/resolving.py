@@ -11,7 +11,7 @@ from typing import Final, cast
 from replayer.flags.run_flags import LoadFlags, RunFlags, TierFlags
 from replayer.planning.pace import Pace, PlanWindow, Span
 from replayer.planning.plan_settings import UNLIMITED, resolve_demand, resolve_setting
-from replayer.profiles.profile import Profile
+from replayer.prediction.profile import Profile
 from replayer.record.options import DurationOrigin
 from replayer.run.predicted import assume_settings
 from replayer.run.settings import Settings, choose_request_bytes

@@ -9,9 +9,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from replayer.profiles.loading import load_profile
-from replayer.profiles.profile import Profile
-from replayer.profiles.writing import save_profile
+from replayer.prediction.profile import Profile
+from replayer.prediction.profile_file import load_profile, save_profile
 from tests.bench.disks import fast_disk
 from tests.bench.prediction.cells import (
     THROTTLE,

@@ -4,7 +4,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from replayer.profiles.profile import Profile, Station
+from replayer.prediction.profile import Profile
+from replayer.prediction.stations import Station
 
 MANY: Final = 4096.0
 """A load that no cell reaches: a cost that is equal at 1 and here does not depend on the load."""

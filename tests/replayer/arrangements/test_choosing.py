@@ -96,10 +96,10 @@ def test_a_ttl_expires_and_chunks_shorten(trace: Trace) -> None:
     ("flags", "words"),
     [
         (["--engine", "vllm", "--arrangement", "lmcache"], ["--arrangement lmcache", "--engine vllm names", "one of"]),
-        (["--engine", "vlmm"], ["--engine vlmm: is unknown", "did you mean vllm?", "lmcache"]),
+        (["--engine", "vlmm"], ["--engine vlmm: is unknown", "did you mean vllm?"]),
         (["--arrangement", "waterfal"], ["did you mean waterfall?", "TOML file"]),
         (["--arrangement", "no/such.toml"], ["No such file", "spillover"]),
-        (["--arrangement", "/dev"], ["--arrangement /dev", "Is a directory"]),
+        (["--arrangement", "/dev"], ["--arrangement /dev", "folder"]),
         (["--policy", "lur"], ["--policy lur: is unknown", "did you mean"]),
         (["--policy", "gpu=lru,ssd=lru"], ["'ssd' is not a tier", "gpu, cpu or nvme"]),
         (["--policy", "gpu=lru,gpu=arc"], ["gpu has two policies"]),

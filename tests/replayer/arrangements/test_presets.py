@@ -5,19 +5,21 @@
 
 import json
 import tomllib
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
-from replayer.arrangements.arrangement import WATERFALL
+from replayer.arrangements.arrangement import WATERFALL, Arrangement, TierRules
 from replayer.arrangements.loading import load_arrangement, load_engine, read_shipped, shipped_names
-from replayer.arrangements.values import RULES, TIER_RULES
 from tests.replayer.arrangements.pinned_plans import PINNED, make_traces, plan_fingerprints
 from tests.support.paths import ROOT
 from tracegen.errors import InputError
 from tracegen.schema import Trace
 
 FOLDER = ROOT / "replayer" / "arrangements"
+TIER_RULES = {one.name for one in fields(TierRules)}
+RULES = {one.name for one in fields(Arrangement)} - {"name", "description", "source", "gpu", "cpu", "nvme"}
 GENERAL = {"waterfall", "spillover"}
 ENGINES = sorted(set(shipped_names()) - GENERAL)
 
@@ -52,7 +54,7 @@ def test_a_preset_is_what_its_file_says_and_no_more(name: str) -> None:
 def test_the_file_of_the_waterfall_shows_every_key() -> None:
     table = tomllib.loads(read_shipped("waterfall"))
     assert set(table) == {*RULES, "description", "gpu", "cpu", "nvme"}
-    assert set(table["gpu"]) | set(table["cpu"]) == set(TIER_RULES)
+    assert set(table["gpu"]) | set(table["cpu"]) == TIER_RULES
     assert load_arrangement("waterfall").to_table() == WATERFALL.to_table() == {}
 
 
@@ -65,7 +67,7 @@ def test_mlperf_is_the_waterfall() -> None:
 def test_only_engines_are_engines() -> None:
     for name in ENGINES:
         assert load_engine(name) == load_arrangement(name)
-    with pytest.raises(InputError, match="waterfall: is unknown; name one of aibrix-all, "):
+    with pytest.raises(InputError, match="waterfall: is unknown; write one of aibrix-all, "):
         load_engine("waterfall")
 
 

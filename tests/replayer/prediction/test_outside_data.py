@@ -10,9 +10,9 @@ import pytest
 from replayer.models.geometry import TokenBytes
 from replayer.planning.pace import Demand, Pace, PlanWindow, Span
 from replayer.planning.plan import Plan, PlanOptions
+from replayer.prediction.profile import Profile
+from replayer.prediction.profile_file import load_profile
 from replayer.prediction.virtual_engine import VirtualEngine
-from replayer.profiles.loading import load_profile
-from replayer.profiles.profile import Profile
 from tests.support import traces
 
 PUBLISHED = {1.5: 10.9, 3: 19.1, 6: 30.2, 24: 50.5, 192: 54.5}

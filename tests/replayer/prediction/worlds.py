@@ -13,7 +13,8 @@ from replayer.planning.order import Order
 from replayer.planning.pace import Demand, PlanWindow, Span
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.planning.trace_selection import Selection
-from replayer.profiles.profile import CpuProfile, Profile, Station, TierProfile
+from replayer.prediction.profile import CpuProfile, Profile, TierProfile
+from replayer.prediction.stations import Station
 from replayer.record.columns import TIERS
 from replayer.schema import MOVES
 from tests.replayer import order_ledgers
@@ -107,7 +108,7 @@ class Dial:
             move_us=self.any_of(0.0, 0.0001, 0.1, 1.0, 3.0),
         )
         tiers = {name: self.tier() for name in TIERS}
-        return Profile("drawn", "data sheet", "", None, {}, cpu, tiers)  # type: ignore[arg-type]
+        return Profile("drawn", "data sheet", cpu, tiers, source="drawn")  # type: ignore[arg-type]
 
     def even_profile(self) -> Profile:
         """All takes whole microseconds, however many are in flight: much happens at the same time."""
@@ -121,7 +122,7 @@ class Dial:
         cpu = CpuProfile(9.0, self.any_of(0.0, 1.0), self.any_of(0.0, 1.0), self.any_of(1.0, 0.0))
         pairs = zip(TIERS, stations[::2], stations[1::2], strict=True)
         tiers = {name: TierProfile(read, write, 0.0, 0.0, 1, 10**9) for name, read, write in pairs}
-        return Profile("even", "data sheet", "", None, {}, cpu, tiers)  # type: ignore[arg-type]
+        return Profile("even", "data sheet", cpu, tiers, source="even")  # type: ignore[arg-type]
 
     def any_profile(self) -> Profile:
         return self.any_of(self.profile, self.even_profile, self.profile)()

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from replayer.profiles.loading import load_profile
+from replayer.prediction.profile_file import load_profile
 from replayer.profiling import measuring
 from replayer.profiling.station_fit import predict_us
 from tests.support.command_line import here

@@ -5,14 +5,13 @@ from itertools import pairwise
 
 import pytest
 
-from replayer.profiles.profile import Station
+from replayer.prediction.stations import Station
 from replayer.profiling import rounds
+from replayer.profiling.cells import Cell
 from replayer.profiling.measuring import describe_load
-from replayer.profiling.rounds import CellSeries, Findings
-from replayer.profiling.schedule import ROUNDS, SIZES, WORKERS
-from replayer.profiling.visits import Cell
+from replayer.profiling.rounds import ROUNDS, SIZES, WORKERS, CellSeries, Findings
 from replayer.record.run_info import Tier
-from tests.replayer.profiles.texts import make_profile
+from tests.replayer.prediction.profile_texts import make_profile
 from tests.replayer.profiling.virtual_rig import VirtualRig
 from tracegen.errors import ToolError
 

@@ -4,16 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replayer.profiling.schedule import (
+from replayer.profiling.cells import Cell
+from replayer.profiling.rounds import (
     ROUNDS,
     SIZES,
     WORKERS,
-    Estimates,
     Seconds,
     choose_phase_s,
     choose_phases,
+    guess_seconds,
 )
-from replayer.profiling.visits import Cell, Measured, Visits
 
 GIB = 1 << 30
 
@@ -25,7 +25,7 @@ GIB = 1 << 30
 def test_phases_fit_the_room_and_hold_more_than_their_edges(
     size: int, workers: int, write_s: float, read_s: float, phase_s: float, room: int
 ) -> None:
-    guess = Seconds(write_s, read_s, (write_s + read_s) / 2, 1e-5)
+    guess = Seconds(write_s, read_s, (write_s + read_s) / 2)
     phases = choose_phases(Cell("nvme", size, workers), guess, room, phase_s, 120)
     if isinstance(phases, str):
         assert phases == "time" or room < (7 * workers + 16) * size
@@ -38,7 +38,7 @@ def test_phases_fit_the_room_and_hold_more_than_their_edges(
 
 
 def test_reasons_to_leave_a_cell_out() -> None:
-    slow = Seconds(0.2, 0.2, 0.2, 1e-5)
+    slow = Seconds(0.2, 0.2, 0.2)
     assert choose_phases(Cell("nvme", 1 << 20, 4), slow, GIB, 0.1, 120) == "time"
     assert choose_phases(Cell("nvme", 1 << 26, 4), slow, GIB, 0.1, 120) == "room"
     assert not isinstance(choose_phases(Cell("nvme", 1 << 20, 4), slow, GIB, 0.1, 1200), str)
@@ -50,17 +50,13 @@ def test_the_time_of_phases_follows_the_budget() -> None:
     assert choose_phase_s(1e5, 84) == 0.25
 
 
-def measured_at(per_s: float) -> Measured:
-    visits = Visits(1.0, 0.0, 0.0, per_s, 1.0, 0.0, None)  # type: ignore[arg-type]
-    return dict.fromkeys(("write", "read", "remove", "mixed read", "mixed write"), visits)
-
-
 def test_a_guess_is_the_nearest_cell_that_cannot_be_faster() -> None:
-    estimates = Estimates()
-    assert estimates.guess(Cell("nvme", 1 << 16, 1)) is None
-    estimates.note(Cell("nvme", 1 << 16, 1), measured_at(1000))
-    estimates.note(Cell("nvme", 1 << 16, 8), measured_at(4000))
-    estimates.note(Cell("cpu", 1 << 16, 8), measured_at(9000))
-    assert estimates.guess(Cell("nvme", 1 << 16, 4)) == Seconds(1e-3, 1e-3, 0.5e-3, 1e-3)
-    assert estimates.guess(Cell("nvme", 1 << 16, 64)) == Seconds(0.25e-3, 0.25e-3, 0.125e-3, 0.25e-3)
-    assert estimates.guess(Cell("nvme", 1 << 20, 1)) == Seconds(16e-3, 16e-3, 8e-3, 1e-3)
+    assert guess_seconds({}, Cell("nvme", 1 << 16, 1)) is None
+    known = {
+        Cell("nvme", 1 << 16, 1): Seconds(1e-3, 2e-3, 3e-3),
+        Cell("nvme", 1 << 16, 8): Seconds(1e-4, 2e-4, 3e-4),
+        Cell("cpu", 1 << 16, 8): Seconds(1e-5, 2e-5, 3e-5),
+    }
+    assert guess_seconds(known, Cell("nvme", 1 << 16, 4)) == Seconds(1e-3, 2e-3, 3e-3)
+    assert guess_seconds(known, Cell("nvme", 1 << 16, 64)) == Seconds(1e-4, 2e-4, 3e-4)
+    assert guess_seconds(known, Cell("nvme", 1 << 20, 1)) == Seconds(16e-3, 32e-3, 48e-3)

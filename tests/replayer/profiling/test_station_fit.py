@@ -7,17 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replayer.profiles.profile import Station
-from replayer.profiling.nonnegative import solve_nonnegative
-from replayer.profiling.station_fit import (
-    Sample,
-    choose_points,
-    fit_station,
-    predict_removal_us,
-    predict_us,
-    share_out,
-)
-from replayer.profiling.tier_fit import Median, fit_weight
+from replayer.prediction.stations import Station
+from replayer.profiling.cells import Visits
+from replayer.profiling.station_fit import choose_points, fit_station, predict_us, share_out, solve_nonnegative
+from replayer.profiling.tier_fit import fit_weight
 
 SIZES = [1 << power for power in (16, 18, 20, 22, 24)]
 
@@ -62,7 +55,7 @@ stations = st.builds(
 )
 
 
-def sample_station(station: Station, noise: float = 0.0, seed: int = 0) -> list[Sample]:
+def sample_station(station: Station, noise: float = 0.0, seed: int = 0) -> list[Visits]:
     random = np.random.default_rng(seed)
     loads = [*station.in_flight, *((low + high) / 2 for low, high in pairwise(station.in_flight))]
     samples = []
@@ -71,13 +64,16 @@ def sample_station(station: Station, noise: float = 0.0, seed: int = 0) -> list[
         for size in SIZES:
             factor = float(np.exp(random.normal(0, noise))) if noise else 1.0
             time_us = float(predict_us(station, size, np.array([load]))[0])
-            samples.append(Sample(size, load, time_us * factor, open_us * factor))
+            samples.append(Visits(size, load, time_us * factor, open_us * factor))
     return samples
 
 
 @given(stations)
 def test_the_fit_recovers_the_station_that_made_the_times(station: Station) -> None:
-    removals = [Sample(1, load, predict_removal_us(station, load)) for load in station.in_flight]
+    removals = [
+        Visits(1, load, float(share_out(load, station.in_flight) @ np.array(station.remove_us)))
+        for load in station.in_flight
+    ]
     fitted = fit_station(sample_station(station), removals, station.in_flight)
     assert fitted.latency_us == pytest.approx(station.latency_us, rel=1e-3, abs=0.01)
     assert fitted.open_us == pytest.approx(station.open_us, rel=1e-3, abs=0.01)
@@ -89,13 +85,13 @@ def test_bandwidth_that_noise_suggests_is_not_believed() -> None:
     """At load 4 only two sizes were measured, and the larger one seems no slower."""
     station = Station((1.0, 4.0), (0.0, 0.0), (10.0, 40.0), (1.0, 1.0))
     samples = sample_station(station)
-    few = [one for one in samples if one.load < 4] + [Sample(1 << 16, 4.0, 400.0), Sample(1 << 18, 4.0, 400.0)]
+    few = [one for one in samples if one.load < 4] + [Visits(1 << 16, 4.0, 400.0), Visits(1 << 18, 4.0, 400.0)]
     fitted = fit_station(few, [], station.in_flight)
     assert fitted.bandwidth_gb_s[1] <= 4 * fitted.bandwidth_gb_s[0] * 1.001
 
 
 def test_times_that_fall_with_size_have_no_negative_cost() -> None:
-    samples = [Sample(size, 1.0, 100.0 - size / 1e6) for size in SIZES]
+    samples = [Visits(size, 1.0, 100.0 - size / 1e6) for size in SIZES]
     fitted = fit_station(samples, [], (1.0,))
     assert fitted.bandwidth_gb_s[0] > 1e4
     assert fitted.remove_us == ()
@@ -109,16 +105,13 @@ def test_the_weight_that_made_mixed_times_is_found(station: Station, steps: int)
     for size in SIZES:
         for load, others in ((1.0, 1.0), (1.7, 2.3), (3.0, 5.0)):
             time_us = float(predict_us(station, size, np.array([load + weight * others]))[0])
-            medians.append(Median(Sample(size, load, time_us), others, time_us, time_us))
+            medians.append(Visits(size, load, time_us, others=others))
     found = fit_weight(station, medians)
-    times = [
-        float(predict_us(station, one.sample.bytes, np.array([one.sample.load + found * one.others]))[0])
-        for one in medians
-    ]
-    assert times == pytest.approx([one.sample.time_us for one in medians], rel=1e-6)
+    times = [float(predict_us(station, one.bytes, np.array([one.load + found * one.others]))[0]) for one in medians]
+    assert times == pytest.approx([one.time_us for one in medians], rel=1e-6)
 
 
 def test_without_mixed_visits_nothing_is_known_of_weights() -> None:
     station = make_station([2.0], [1.0] * 2, [1.0] * 2, [0.0] * 2)
-    alone = Median(Sample(1 << 20, 1.0, 100.0), 0.1, 100.0, 100.0)
+    alone = Visits(1 << 20, 1.0, 100.0, others=0.1)
     assert fit_weight(station, [alone]) == 1

@@ -7,10 +7,14 @@ from hypothesis import strategies as st
 
 from replayer.bindings.compiled import RECORD
 from replayer.planning.moves import HIT, STORE
-from replayer.profiling.made_trace import MadeTrace, Phases
-from replayer.profiling.schedule import Seconds, choose_phases
-from replayer.profiling.visits import WHATS, Cell, _count_present, measure_visits
+from replayer.profiling.cells import WHATS, Cell, MadeTrace, Measured, Phases, count_present, measure_visits
+from replayer.profiling.rounds import Seconds, choose_phases
 from tracegen.schema import DELETE, READ, WRITE
+
+
+def measure(workers: int, rows: np.ndarray, phases: Phases) -> Measured:
+    return measure_visits(Cell("nvme", 1 << 16, workers), phases, rows)
+
 
 intervals = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 20)), min_size=1, max_size=12)
 
@@ -28,7 +32,7 @@ def test_moves_present_are_counted_nanosecond_by_nanosecond(some: list, others: 
     for start, length in others:
         present = sum(a <= at < a + b for at in range(start, start + length) for a, b in some)
         shares.append(present / length)
-    assert _count_present(rows_of(some), rows_of(others)) == pytest.approx(np.mean(shares))
+    assert count_present(rows_of(some), rows_of(others)) == pytest.approx(np.mean(shares))
 
 
 def test_the_made_ops_are_phases() -> None:
@@ -61,7 +65,7 @@ def make_records(mixed: int = 8) -> tuple[np.ndarray, Phases]:
 
 
 def test_times_rates_and_loads_of_each_kind() -> None:
-    measured = measure_visits(*make_records(), 1)
+    measured = measure(1, *make_records())
     assert {what: one.time_us for what, one in measured.items()} == {
         "write": 20, "read": 10, "mixed read": 30, "mixed write": 30, "remove": 2,
     }  # fmt: skip
@@ -79,7 +83,7 @@ def test_times_rates_and_loads_of_each_kind() -> None:
 @given(st.sampled_from((1, 2, 8, 64)), st.integers(0, 9), st.floats(1, 3000), st.sampled_from((HIT, STORE)))
 def test_each_kind_has_a_rate_whatever_was_slow(workers: int, seed: int, slowness: float, kind: int) -> None:
     """Of the fewest moves that a cell may have, one kind is slower in half of all cases."""
-    phases = choose_phases(Cell("nvme", 1 << 16, workers), Seconds(1.0, 1.0, 1.0, 1e-5), 1 << 30, 0.02, 1e9)
+    phases = choose_phases(Cell("nvme", 1 << 16, workers), Seconds(1.0, 1.0, 1.0), 1 << 30, 0.02, 1e9)
     assert isinstance(phases, Phases)
     random = np.random.default_rng(seed)
     parts = [HIT if name == "read" else STORE for name, ids in phases.ranges().items() for _ in ids]
@@ -94,7 +98,7 @@ def test_each_kind_has_a_rate_whatever_was_slow(workers: int, seed: int, slownes
         free[worker] += 1000 * (slowness if row["move"] == kind and random.random() < 0.5 else 1)
         row["end_ns"] = free[worker]
     rows["read_ns"] = rows["end_ns"] - rows["start_ns"]
-    measured = measure_visits(rows, phases, workers)
+    measured = measure(workers, rows, phases)
     assert {what for what, one in measured.items() if one.per_s > 0 and len(one.ratios) > 1} == set(WHATS)
 
 
@@ -103,7 +107,7 @@ def test_a_mixed_phase_without_two_steady_writes_counts_its_middle(steady_writes
     rows, phases = make_records(20)
     writes = np.arange(17, 36, 2)
     rows["start_ns"][writes[: len(writes) - steady_writes]] = 0  # before the reads had ended
-    measured = measure_visits(rows, phases, 1)
+    measured = measure(1, rows, phases)
     assert len(measured["mixed read"].ratios) == len(measured["mixed write"].ratios) == 9
     assert measured["mixed write"].per_s > 0
 
@@ -121,6 +125,6 @@ def test_moves_beside_another_phase_do_not_count() -> None:
     rows["start_ns"][26:] = 255  # the last two end after this
     rows["read_ns"][24:26] = 1000
     rows["end_ns"][26:] = 300
-    read = measure_visits(rows, phases, 2)["read"]
+    read = measure(2, rows, phases)["read"]
     assert read.time_us == 0.01
     assert len(read.ratios) == 9  # the first of those after 150 is left out, too

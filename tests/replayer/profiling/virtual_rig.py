@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from replayer.models.geometry import TokenBytes
 from replayer.planning.pace import Demand, Pace, PlanWindow, Span
 from replayer.planning.plan import Plan, PlanOptions
+from replayer.prediction.profile import Profile
 from replayer.prediction.virtual_engine import VirtualEngine
-from replayer.profiles.profile import Profile
-from replayer.profiling.made_trace import TOKEN_BYTES, MadeTrace, Phases
+from replayer.profiling.cells import TOKEN_BYTES, Cell, MadeTrace, Phases
 from replayer.profiling.rig import Rig
 from replayer.record.run_info import Tier
 
@@ -41,18 +41,18 @@ class VirtualRig(Rig):
         self.runs = list[tuple[Tier, int, int]]()
         self._random = np.random.default_rng(1)
 
-    def run(self, tier: Tier, size: int, workers: int, phases: Phases) -> NDArray[Any]:
+    def run(self, cell: Cell, phases: Phases) -> NDArray[Any]:
         options = PlanOptions(
             TokenBytes(TOKEN_BYTES),
             (Decimal(0), Decimal(0), None),
             Decimal(1),
-            demand=Demand(Pace(), workers),
+            demand=Demand(Pace(), cell.workers),
         )
-        plan = Plan(MadeTrace(phases, size), options)
+        plan = Plan(MadeTrace(phases, cell.bytes), options)
         factor = float(np.exp(self._random.normal(0, self._noise))) if self._noise else 1.0
-        factor /= self._slowness(len(self.runs), size, workers)
-        self.runs.append((tier, size, workers))
-        struct = self._profile.with_speed({tier: factor}).struct()
+        factor /= self._slowness(len(self.runs), cell.bytes, cell.workers)
+        self.runs.append((cell.tier, cell.bytes, cell.workers))
+        struct = self._profile.with_speed({cell.tier: factor}).struct()
         engine = VirtualEngine(plan, struct, "stamps", 1 << 20, PlanWindow(), Span())
         parts = list[NDArray[Any]]()
         engine.run(lambda records, _errors, _rows: parts.append(records.copy()))

@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from replayer.profiles.loading import load_profile
+from replayer.prediction.profile_file import load_profile
 from tests.replayer.run.predictions import DRIVE, GOLDEN, LOADS, MODEL, digest_of, log_of, make_trace, predict
 from tests.support.command_line import here
 from tests.support.paths import ROOT

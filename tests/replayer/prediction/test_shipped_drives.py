@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from replayer.profiles.loading import load_profile, shipped_profiles
+from replayer.prediction.profile_file import load_profile, shipped_profiles
 from tests.support.paths import ROOT
 
 MIB = 2**20

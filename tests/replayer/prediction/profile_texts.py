@@ -1,6 +1,7 @@
 """Profiles as texts and values, shared by the tests of this folder."""
 
-from replayer.profiles.profile import CpuProfile, Profile, ProfileConditions, Station, TierProfile
+from replayer.prediction.profile import CpuProfile, Profile, ProfileConditions, TierProfile
+from replayer.prediction.stations import Station
 
 MEASURED = """\
 profile_version = 2

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replayer.profiles.loading import load_profile, parse_profile
-from replayer.profiles.profile import MeasuredCell, Station, compute_spread_mean, scale_spread
-from replayer.profiles.writing import format_profile, save_profile
-from tests.replayer.profiles.texts import MEASURED, SHEET, make_profile
+from replayer.prediction.profile import MeasuredCell
+from replayer.prediction.profile_file import format_profile, load_profile, parse_profile, save_profile
+from replayer.prediction.stations import Station, compute_spread_mean, scale_spread
+from tests.replayer.prediction.profile_texts import MEASURED, SHEET, make_profile
 from tracegen.errors import InputError
 
 SPREAD = scale_spread([0.9, 0.93, 0.98, 1.0, 1.01, 1.1, 1.2, 1.5, 2.0])

@@ -1,1 +1,0 @@
-"""Profiles: how long the tiers of a machine take, measured or from published figures."""

@@ -1,0 +1,251 @@
+"""A cell of a profile: the ops by which it is measured, and its visits as the log has them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from replayer.planning.moves import HIT
+from replayer.record.run_info import Tier
+from tracegen.schema import DELETE, DTYPES, READ, WRITE, Columns, Metadata
+
+TOKEN_BYTES: Final = 4096
+"""Bytes of a token of the made ops: sizes of objects are multiples of it."""
+_GAP_NS: Final = 1000
+_FEWEST: Final = 4
+_FEWEST_OF_KIND: Final = 2  # moves of each kind in mixed phases: a rate needs two
+WHATS: Final = ("read", "write", "remove", "mixed read", "mixed write")
+"""What a cell measures."""
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A part of a profile that is measured together.
+
+    Attributes:
+        tier: where.
+        bytes: of an object.
+        workers: that move objects at once.
+    """
+
+    tier: Tier
+    bytes: int
+    workers: int
+
+    def __str__(self) -> str:
+        """Describe it for messages."""
+        return f"{self.tier} {format_size(self.bytes)} × {self.workers}"
+
+
+def format_size(size: int) -> str:
+    """Format a size that is a power of two."""
+    return f"{size >> 20} MiB" if size >= 1 << 20 else f"{size >> 10} KiB"
+
+
+@dataclass(frozen=True)
+class Visits:
+    """The visits of one kind in one phase of a run, or their medians over runs.
+
+    Attributes:
+        bytes: of an object.
+        load: mean number of such visits during a visit, itself included.
+        time_us: mean time of a visit in the station.
+        open_us: of it, opening; 0 for removals.
+        others: mean number of visits of the other direction during a visit.
+        verify_us: mean time of making or checking bytes, per move.
+        per_s: moves of this kind per second.
+        ratios: time of each visit ÷ mean; shape (visits,); empty for medians.
+    """
+
+    bytes: int
+    load: float
+    time_us: float
+    open_us: float = 0.0
+    others: float = 0.0
+    verify_us: float = 0.0
+    per_s: float = 0.0
+    ratios: Array = field(default_factory=lambda: np.empty(0))
+
+
+Measured = dict[str, Visits]
+"""What one run of a cell measured, by `WHATS`."""
+Rounds = Mapping[Cell, Sequence[Measured]]
+"""What all runs of all cells measured."""
+Medians = Mapping[str, Mapping[Cell, Visits]]
+"""Medians over the runs of each cell, by `WHATS`."""
+
+
+def find_medians(rounds: Rounds, tier: Tier | None = None) -> Medians:
+    """Return the medians over the runs of the cells of a tier; None: of all tiers."""
+    cells = {cell: runs for cell, runs in rounds.items() if runs and tier in (None, cell.tier)}
+    medians = dict[str, dict[Cell, Visits]]()
+    for what in WHATS:
+        kinds = {cell: [run[what] for run in runs] for cell, runs in cells.items()}
+        medians[what] = {cell: _take_median(runs) for cell, runs in kinds.items()}
+    return medians
+
+
+def _take_median(runs: Sequence[Visits]) -> Visits:
+    names = ("load", "time_us", "open_us", "others", "verify_us", "per_s")
+    medians = np.median([[getattr(run, name) for name in names] for run in runs], axis=0)
+    return Visits(runs[0].bytes, *medians.tolist())
+
+
+@dataclass(frozen=True)
+class Phases:
+    """The numbers of ops of a cell's phases.
+
+    Attributes:
+        objects: that are written first.
+        reads: of these objects, in turn.
+        mixed: ops of the mixed phase, an even number; every second writes one more object.
+    """
+
+    objects: int
+    reads: int
+    mixed: int
+
+    @property
+    def stored(self) -> int:
+        """Number of objects at the end; then all are deleted."""
+        return self.objects + self.mixed // 2
+
+    def ranges(self) -> dict[str, range]:
+        """Return the op_ids of each phase: write, read, mixed, remove."""
+        ends = np.cumsum([0, self.objects, self.reads, self.mixed, self.stored]).tolist()
+        names = ("write", "read", "mixed", "remove")
+        return {name: range(ends[at], ends[at + 1]) for at, name in enumerate(names)}
+
+
+class MadeTrace:
+    """A trace in memory whose ops have the phases of a cell; each op is a request of its own.
+
+    Args:
+        phases: of the cell.
+        size: bytes of each object, a multiple of TOKEN_BYTES.
+
+    Attributes:
+        path: what messages call it.
+        metadata: as a trace's.
+        ops: number of ops.
+    """
+
+    def __init__(self, phases: Phases, size: int) -> None:
+        assert size % TOKEN_BYTES == 0, "an object consists of whole tokens"
+        self.path = Path("the ops of a profile")
+        self.metadata = Metadata(seed=0, recipe={}, generator="replayer profile")
+        written = np.arange(phases.objects)
+        new = np.arange(phases.objects, phases.stored)
+        # Reads go round over what was written first; np.resize repeats it.
+        mixed = np.stack([np.resize(written, len(new)), new], axis=1).ravel()
+        keys = [written, np.resize(written, phases.reads), mixed, np.arange(phases.stored)]
+        ops = [
+            np.full(phases.objects, WRITE),
+            np.full(phases.reads, READ),
+            np.tile([READ, WRITE], len(new)),
+            np.full(phases.stored, DELETE),
+        ]
+        self.ops = sum(map(len, keys))
+        ids = np.arange(self.ops)
+        values = dict.fromkeys(DTYPES, np.zeros(self.ops, np.int64))
+        values |= dict.fromkeys(("op_id", "request_id", "session_id", "user_id"), ids)
+        values |= {"time_ns": ids * _GAP_NS, "turn": np.ones(self.ops, np.int64)}
+        values |= {"key": np.concatenate(keys), "op": np.concatenate(ops)}
+        values |= {"tokens": np.full(self.ops, size // TOKEN_BYTES)}
+        self._columns = {name: values[name].astype(dtype) for name, dtype in DTYPES.items()}
+
+    def check(self) -> None:
+        """Do nothing: what is made here keeps the format's invariants."""
+
+    def batches(self, size: int) -> Iterator[Columns]:
+        """Yield the ops in order, `size` rows at a time."""
+        for start in range(0, self.ops, size):
+            yield {name: column[start : start + size] for name, column in self._columns.items()}
+
+    checked_batches = batches
+
+
+def measure_visits(cell: Cell, phases: Phases, records: NDArray[Any]) -> Measured:
+    """Return the visits of each kind in a run of a cell.
+
+    Args:
+        cell: the cell.
+        phases: of the run.
+        records: the log's rows in the order of ops, shape (ops,).
+    """
+    measured = Measured()
+    for phase, ids in phases.ranges().items():
+        rows = records[ids.start : ids.stop]
+        is_read = rows["move"] == HIT
+        if phase == "mixed" and ids:
+            is_steady = _find_steady(records, ids, cell.workers, is_read)
+            for what, is_own in (("mixed read", is_read), ("mixed write", ~is_read)):
+                measured[what] = _measure(cell, rows, is_steady & is_own, is_own)
+        elif ids:
+            is_steady = _find_steady(records, ids, cell.workers, is_read)
+            measured[phase] = _measure(cell, rows, is_steady, np.ones(len(rows), np.bool_))
+    return measured
+
+
+def _find_steady(records: NDArray[Any], ids: range, workers: int, is_read: Mask) -> Mask:
+    """Return which moves of a phase count: while all workers were in it.
+
+    While the phase before drains, fewer moves of this one are there than will be. If too few moves
+    are left, in mixed phases of either kind, those in the middle count.
+    """
+    rows = records[ids.start : ids.stop]
+    places = np.arange(len(rows))
+    began = records["end_ns"][: ids.start].max(initial=0)
+    ended = records["start_ns"][ids.stop :].min(initial=rows["end_ns"].max())
+    is_steady: Mask = (rows["start_ns"] >= began) & (rows["end_ns"] <= ended)
+    is_steady &= places >= workers
+    is_steady[: int(is_steady.argmax()) + 1] = False  # the move with which the last worker came
+    kinds = [kind for kind in (is_read, ~is_read) if kind.any()]
+    fewest_of_kind = min(int((is_steady & kind).sum()) for kind in kinds)
+    if is_steady.sum() < max(_FEWEST, workers // 2) or fewest_of_kind < _FEWEST_OF_KIND:
+        is_steady = (places >= workers) & (places < len(rows) - workers)
+    return is_steady
+
+
+def _measure(cell: Cell, rows: NDArray[Any], is_counted: Mask, is_own: Mask) -> Visits:
+    """Measure the counted rows of a phase; its own rows are those in the same station."""
+    counted = rows[is_counted]
+    transfers_ns = counted["read_ns"] + counted["write_ns"]
+    device_ns = counted["device_read_ns"] + counted["device_write_ns"]
+    is_removal = not transfers_ns.any()
+    times_ns = counted["end_ns"] - counted["start_ns"] if is_removal else transfers_ns
+    mean_ns = max(float(times_ns.mean()), 1.0)
+    return Visits(
+        cell.bytes,
+        load=max(1.0, count_present(rows[is_own], counted)),
+        time_us=mean_ns / 1e3,
+        open_us=float((transfers_ns - device_ns).mean()) / 1e3,
+        others=count_present(rows[~is_own], counted),
+        verify_us=float(counted["verify_ns"].mean()) / 1e3,
+        per_s=_compute_rate(counted["end_ns"]),
+        ratios=times_ns / mean_ns,
+    )
+
+
+def _compute_rate(ends_ns: NDArray[Any]) -> float:
+    return (len(ends_ns) - 1) / max(int(np.ptp(ends_ns)), 1) * 1e9
+
+
+def count_present(rows: NDArray[Any], during: NDArray[Any]) -> float:
+    """Return how many of some moves are in progress on average, during each of other moves."""
+    if not len(rows):
+        return 0.0
+    times = np.concatenate([rows["start_ns"], rows["end_ns"]])
+    order = np.argsort(times, kind="stable")
+    times = times[order]
+    counts = np.cumsum(np.repeat([1, -1], len(rows))[order])
+    areas = np.concatenate([[0], np.cumsum(counts[:-1] * np.diff(times))])
+    begins, ends = (np.interp(during[name], times, areas) for name in ("start_ns", "end_ns"))
+    spans = np.maximum(during["end_ns"] - during["start_ns"], 1)
+    return float(((ends - begins) / spans).mean())
