@@ -30,8 +30,8 @@ from views.answer import Answer, Cell, Column, DoubtLine, Figure, Table
 
 SHORT_S: Final = 3600
 """Seconds of a trace below which its bytes per day are doubted: a day has quiet hours, too."""
-_OPEN_ROWS: Final = 40
-"""Most plans that are listed without being asked for."""
+_OPEN_ROWS: Final = 20
+"""Most rows that are listed without being asked for."""
 _BOUND: Final = "unlimited memory"
 _DAY: Final = "drive written, GiB/day"
 _COLUMNS: Final = {
@@ -153,7 +153,8 @@ def _list_subject(sweep: SweepTable) -> Iterator[str]:
         if sizes != [0]:
             yield f"{MEMORY[tier]}, GiB: {', '.join('unlimited' if gib is None else f'{gib:g}' for gib in sizes)}"
     labels = dict.fromkeys(map(sweep.label, cells.iter_rows(named=True)))
-    yield f"{sweep.rules}: {', '.join(labels)}; arrangement {cells['arrangement'][0]}, policy {cells['policy'][0]}"
+    rules = f"arrangement {cells['arrangement'][0]}, policy {cells['policy'][0]}"
+    yield f"{sweep.rules}: {', '.join(labels)}" if len(labels) > 1 else rules
     if info.prediction is not None:
         yield f"times predicted from the profile {info.prediction.profile}"
 
@@ -216,7 +217,8 @@ def tabulate_cells(sweep: SweepTable) -> Table:
 
 def tabulate_curves(sweep: SweepTable) -> Table:
     """Return a row for each curve, with its knee and its cliff; steep cliffs first."""
-    curves = [curve for axis in sweep.axes for curve in sweep.curves(axis, "tokens")]
+    every = [curve for axis in sweep.axes for curve in sweep.curves(axis, "tokens")]
+    curves = [curve for curve in every if len(curve.planned) > 1]
     rows = [_list_shape(curve) for curve in curves]
     return Table(
         name="curves",
@@ -224,13 +226,14 @@ def tabulate_curves(sweep: SweepTable) -> Table:
         columns=_CURVES,
         rows=sorted(rows, key=lambda row: -(row[-2] or 0.0)),  # type: ignore[operator]  # points
         notes=[f"{curve.name}: more {MEMORY[curve.tier]} hits less somewhere" for curve in curves if _falls(curve)],
+        is_folded=len(curves) > _OPEN_ROWS,
     )
 
 
 def _list_shape(curve: Curve) -> list[Cell]:
     knee, cliff = find_knee(curve), find_cliff(curve)
     steep = (cliff.below.gib, cliff.above.gib, cliff.points) if cliff else (None, None, None)
-    ends = (*curve.points[0], *curve.points[-1])
+    ends = (*curve.planned[0], *curve.planned[-1])
     return [curve.name, MEMORY[curve.tier], *ends, knee and knee.gib, *steep, curve.bound]
 
 

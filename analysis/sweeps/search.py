@@ -178,16 +178,16 @@ def compose_search_sentence(search: SearchContent) -> str:
     """Say how many users, and why not more."""
     users, peak = search.result.users, search.find_peak()
     bound = "at least" if search.target_is == "at_least" else "at most"
-    goal = f"{search.label} of {bound} {format_value(search.target, search.unit)}"
+    goal = f"the target of {bound} {format_value(search.target, search.unit)}"
     steps = [search.find_step(users), search.find_miss()]
     if search.mode == "capacity":
-        goal = f"{search.target_saturation or 1:.0%} of the highest {search.label}"
+        goal = f"{search.target_saturation or 1:.0%} of the peak"
         steps = [peak]
-    measured = "; ".join(_describe_step(search, step) for step in steps if step is not None)
+    measured = [_describe_step(search, step) for step in steps if step is not None]
     answer = f"{format_count(users or 0, 'user')} for {goal}"
     if users is None:
         answer = f"Too little was measured to say how many users reach {goal}"
-    return f"{answer}{f': {measured}' if measured else ''}."
+    return f"{'; '.join((answer, *measured))}. Judged by: {search.label}."
 
 
 def _describe_step(search: SearchContent, step: SearchStep) -> str:

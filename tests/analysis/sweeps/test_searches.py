@@ -32,7 +32,7 @@ def search(tmp_path: Path) -> Path:
     return write_search(tmp_path / "autoscale.json", STEPS, 4)
 
 
-LABEL = "time to first byte (part of TTFT), P95 per request"
+JUDGED = "Judged by: time to first byte (part of TTFT), P95 per request."
 
 
 @pytest.mark.parametrize(
@@ -40,23 +40,27 @@ LABEL = "time to first byte (part of TTFT), P95 per request"
     [
         (
             STEPS, 4, {},
-            f"4 users for {LABEL} of at most 100 ms: 4 users 80 ms (95% interval 72 to 88, 2 trials);"
-            " 6 users 112.0 ms (95% interval 100.8 to 123.2, 2 trials).",
+            "4 users for the target of at most 100 ms; 4 users 80 ms (95% interval 72 to 88, 2 trials);"
+            f" 6 users 112 ms (95% interval 101 to 123, 2 trials). {JUDGED}",
         ),
         (
             [make_step(1, 150.0, interval=None, trials=1)], 0, {},
-            f"0 users for {LABEL} of at most 100 ms: 1 user 150 ms (1 trial).",
+            f"0 users for the target of at most 100 ms; 1 user 150 ms (1 trial). {JUDGED}",
         ),
-        (STEPS[2:3], None, {}, f"Too little was measured to say how many users reach {LABEL} of at most 100 ms."),
+        (
+            STEPS[2:3], None, {},
+            f"Too little was measured to say how many users reach the target of at most 100 ms. {JUDGED}",
+        ),
         (
             [make_step(1, 0.9), make_step(2, 0.5)], 1, {"metric": "hit_rate", "target": 0.8, "target_is": "at_least"},
-            "1 user for re-reads that hit (hits / reads), first touches left out of at least 80.0%: 1 user 90.0%"
-            " (95% interval 81.0% to 99.0%, 2 trials); 2 users 50.0% (95% interval 45.0% to 55.0%, 2 trials).",
+            "1 user for the target of at least 80.0%; 1 user 90.0% (95% interval 81.0% to 99.0%, 2 trials); 2 users"
+            " 50.0% (95% interval 45.0% to 55.0%, 2 trials). Judged by: re-reads that hit (hits / reads), first"
+            " touches left out.",
         ),
         (
             [make_step(2, 1.0), make_step(4, 2.9), make_step(8, 3.0)], 4, PEAK,
-            "4 users for 95% of the highest NVMe throughput, read and written: 8 users 3.0 GiB/s (95% interval 2.7"
-            " to 3.3, 2 trials).",
+            "4 users for 95% of the peak; 8 users 3.00 GiB/s (95% interval 2.70 to 3.30, 2 trials). Judged by: NVMe"
+            " throughput, read and written.",
         ),
     ],
 )  # fmt: skip
