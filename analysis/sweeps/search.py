@@ -200,9 +200,7 @@ def _make_figure(search: SearchContent, step: SearchStep) -> Figure:
     low, high = step.interval or (None, None)
     label = f"{search.label}, {format_count(step.users, 'user')}"
     basis = "predicted" if search.prediction else format_count(step.trials, "trial")
-    return Figure(
-        name=search.metric, label=label, value=step.value, unit=search.unit, low=low, high=high, note=basis
-    )
+    return Figure(name=search.metric, label=label, value=step.value, unit=search.unit, low=low, high=high, note=basis)
 
 
 def _describe_machine(search: SearchContent, folder: Path) -> str:

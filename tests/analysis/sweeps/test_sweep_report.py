@@ -53,7 +53,9 @@ def test_other_formats_have_the_cells(sweep: Path, tmp_path: Path) -> None:
     content = json.loads(report(sweep, "--format", "json").stdout)
     assert [one["cell"] for one in content["cells"]] == list(range(2 * len(HITS)))
     assert [one["cell"] for one in content["front"]] == [0, 1, 2, 3]
-    assert content["sentence"].startswith("With waterfall, 1 GiB of DRAM hits 10.0% of prompt tokens, 2 GiB of DRAM 50.0%")
+    assert content["sentence"].startswith(
+        "With waterfall, 1 GiB of DRAM hits 10.0% of prompt tokens, 2 GiB of DRAM 50.0%"
+    )
     assert content["figures"][0]["value"] == 0.6
     assert content["simulation"]["trace"] == "made.parquet"
     out = tmp_path / "cells.csv"
