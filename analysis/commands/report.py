@@ -158,6 +158,11 @@ def _report_file(
             raise InputError(f"says nothing about {what}", "leave it out", setting=param.name)
     form = _choose_format(form, output, charts, files, force=force)
     answer = answer_search(files[0], title) if is_search else answer_sweep(open_sweep(files[0]), title)
+    if charts is not None:
+        from views.charts import save_charts  # noqa: PLC0415 (loading the renderer takes half a second)
+
+        for path in save_charts(answer.charts, charts):
+            say(str(path))
     if form is not None:
         _deliver(FORMATS[form](answer).encode(), output)
 

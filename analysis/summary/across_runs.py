@@ -129,7 +129,10 @@ def _between_trials(
         if len(kinds) > 1:
             text = f"runs of one configuration come from {len(kinds)} unlike machines"
             advice = "compare machines with `analysis compare`; do not pool their runs as trials"
-            yield Doubt("unlike machines", text, advice), [number for trials in kinds.values() for number in trials]
+            yield (
+                Doubt("unlike machines", text, advice),
+                [number for trials in kinds.values() for number in trials],
+            )
 
 
 def _between_rates(summaries: list[Summary]) -> Iterator[tuple[Doubt, list[int]]]:

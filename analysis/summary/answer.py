@@ -152,7 +152,10 @@ def _list_tables(names: Sequence[str], summaries: Sequence[Summary]) -> Iterator
         yield Table(
             name=title.partition(" ")[0].lower(),
             title=title,
-            columns=[Column("run"), *(Column(label, _unit(name)) for name, label in labels.items())],
+            columns=[
+                Column("run"),
+                *(Column(label, _unit(name)) for name, label in labels.items()),
+            ],
             rows=[
                 [name, *(_read_cell(summary, metric) for metric in labels)]
                 for name, summary in zip(names, summaries, strict=True)

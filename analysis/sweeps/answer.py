@@ -24,7 +24,14 @@ from analysis.sweeps.shapes import (
     find_plateau,
     list_possible,
 )
-from analysis.sweeps.sweep import CAPACITIES, MEMORY, Curve, SweepTable, describe_size, describe_sizes
+from analysis.sweeps.sweep import (
+    CAPACITIES,
+    MEMORY,
+    Curve,
+    SweepTable,
+    describe_size,
+    describe_sizes,
+)
 from tracegen.errors import format_count
 from views.answer import Answer, Cell, Column, DoubtLine, Figure, Table
 
@@ -283,10 +290,11 @@ def _find_gap(sweep: SweepTable) -> DoubtLine | None:
         return DoubtLine(headline="too little memory", text=text, advice="plan larger sizes")
     for name, tier in CAPACITIES.items():
         sizes = sweep.cells[name]
-        smaller = sizes.filter(sizes < least[name]).max()  # None if the least one is unlimited
-        if smaller is not None:
+        below = sizes.filter(sizes < least[name])  # none if the least one is unlimited
+        if len(below):
+            between = " and ".join(f"{gib:g}" for gib in (below.sort()[-1], least[name]))
             return DoubtLine(
-                headline=f"no size between {smaller:g} and {least[name]:g} GiB of {MEMORY[tier]} was planned",
+                headline=f"no size between {between} GiB of {MEMORY[tier]} was planned",
                 text="the least size that hits enough may be anywhere between these two",
                 advice="plan sizes in between, or search with `replayer size`",
             )

