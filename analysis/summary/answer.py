@@ -1,4 +1,4 @@
-"""The answer of `analysis summary` and `analysis check`: runs in columns, their doubts and verdicts."""
+"""The answer of `analysis summary` and `analysis check`: metrics, doubts and verdicts of runs."""
 
 import math
 import os
@@ -40,6 +40,7 @@ def answer_runs(summaries: Sequence[Summary], *, has_metrics: bool = True) -> An
     """
     names = shorten_paths([Path(summary.run) for summary in summaries])
     verdicts = list_verdicts(summaries)
+    said = "; ".join(f"{run}: {why}" for run, _, why in verdicts)
     first = summaries[0]
     is_single = len(summaries) == 1
     is_valid = all(summary.is_valid for summary in summaries)
@@ -54,7 +55,7 @@ def answer_runs(summaries: Sequence[Summary], *, has_metrics: bool = True) -> An
         subject=subject if has_metrics else (),
         state=first.verdict if is_valid else "NOT VALID",
         tone="good" if is_valid else "bad",
-        sentence="; ".join(f"{run}: {why}" for run, _, why in verdicts) + "." if is_single else compare_work(summaries),
+        sentence=f"{said}." if is_single else compare_work(summaries),
         tables=tables,
         doubts=list_doubt_lines(names, summaries),
     )
@@ -103,23 +104,31 @@ def _list_subject(summary: Summary, *, has_name: bool) -> Iterator[str]:
             ),
         )
     )
-    if summary.prediction is not None:
+    if summary.prediction is None:
+        yield _describe_machine(summary)
+    else:
         yield f"PREDICTED, not measured: with {summary.describe_profile()}"
         yield summary.describe_errors()
-        return
-    cores = f" of {provenance.host_cores} cores" if provenance.host_cores else " cores"
-    facts = {
-        "foreign CPU": ("foreign_cpu", "{:.2f}" + cores),
-        "run-queue delay": ("run_delay_share", "{:.1%} of I/O time"),
-        "foreign I/O": ("foreign_io_share", "{:.1%} of the device's bytes"),
-        "longest sample gap": ("longest_gap_s", "{:.1f} s"),
-        "steal": ("steal_cpu", "{:.2f}"),
-        "throttled": ("throttled_s", "{:.2f} s"),
+
+
+def _describe_machine(summary: Summary) -> str:
+    """Describe the machine's other load and the waits of workers."""
+    host_cores = summary.provenance.host_cores
+    cores = f" of {host_cores} cores" if host_cores else " cores"
+    forms = {
+        "foreign_cpu": f"foreign CPU {{:.2f}}{cores}",
+        "run_delay_share": "run-queue delay {:.1%} of I/O time",
+        "foreign_io_share": "foreign I/O {:.1%} of the device's bytes",
+        "longest_gap_s": "longest sample gap {:.1f} s",
+        "steal_cpu": "steal {:.2f}",
+        "throttled_s": "throttled {:.2f} s",
     }
-    values = {label: (summary.metrics[name], form) for label, (name, form) in facts.items()}
-    yield "machine: " + ", ".join(
-        f"{label} {'not measured' if value is None else form.format(value)}" for label, (value, form) in values.items()
-    )
+    facts = []
+    for name, form in forms.items():
+        value = summary.metrics[name]
+        missing = f"{form.partition(' {')[0]} not measured"
+        facts.append(missing if value is None else form.format(value))
+    return f"machine: {', '.join(facts)}"
 
 
 def describe_drive(storage: Storage | None) -> str:
@@ -186,7 +195,8 @@ def _matters(name: str, summary: Summary) -> bool:
     value, metric = summary.values[name], describe(name)
     if value is None:
         value = summary.more_than.get(name)
-    if metric.family == "lateness_{stat}_ms" and summary.provenance.conditions.pace != "open":  # no schedule
+    is_scheduled = summary.provenance.conditions.pace == "open"
+    if metric.family == "lateness_{stat}_ms" and not is_scheduled:
         return False
     if name in ("drain_s", "drained_bytes") and not summary.provenance.is_cut:
         return False
@@ -201,7 +211,7 @@ def _list_notes(summaries: Sequence[Summary]) -> list[str]:
     names = [entry.strip(" +=") for entries in SUMMARY.values() for entry in entries]
     notes = note(names, [summary.metrics for summary in summaries])
     if any(summary.more_than for summary in summaries):
-        notes.append("> …: more than that: requests due in the first half of the window were not done.")
+        notes.append("> …: more than that: requests of the first half of the window were not done.")
     if any(summary.provenance.conditions.pace == "asap" for summary in summaries):
         notes.append(
             "No times per request under pace asap: the whole window is due at once, so they would be times of the"
@@ -210,7 +220,8 @@ def _list_notes(summaries: Sequence[Summary]) -> list[str]:
     writing = (summary for summary in summaries if summary.metrics["nvme_write_bytes_per_day"])
     paces = dict.fromkeys(map(_describe_pace, writing))
     if paces:
-        notes.append(f"Bytes written to nvme per day, and a drive's endurance, are at {' and '.join(paces)}.")
+        per_day = "Bytes written to nvme per day, and a drive's endurance, are at"
+        notes.append(f"{per_day} {' and '.join(paces)}.")
     if any(map(_never_queues, summaries)):
         notes.append(
             "QoS classes cannot differ under pace closed with as many workers as users: nothing queues."

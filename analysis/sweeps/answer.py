@@ -69,7 +69,6 @@ def answer_sweep(sweep: SweepTable, title: str = "") -> Answer:
     """Make the answer of a sweep; its title is `title`, or one from trace and model."""
     models = ", ".join(map(str, sweep.cells["model"].unique(maintain_order=True)))
     front = find_front(sweep)
-    settings = {"trace fingerprint": sweep.info.trace_fingerprint, "made by": sweep.info.release}
     return Answer(
         kicker=f"kv-tier-bench report of {format_count(len(sweep.cells), 'plan')}",
         title=title or f"{Path(sweep.info.trace).name} on {models}: how much memory pays?",
@@ -80,13 +79,7 @@ def answer_sweep(sweep: SweepTable, title: str = "") -> Answer:
         tables=[
             tabulate_cells(sweep),
             tabulate_curves(sweep),
-            Table(
-                name="settings",
-                title="Settings of all plans",
-                columns=[Column("setting"), Column("value")],
-                rows=[*(settings | sweep.info.settings).items()],
-                is_folded=True,
-            ),
+            _tabulate_settings(sweep),
         ],
         charts=list(list_charts(sweep)),
         doubts=list(_list_doubts(sweep)),
@@ -112,7 +105,8 @@ def compose_sentence(sweep: SweepTable) -> str:
     else:  # no capacity differs
         sizes = describe_sizes(best, [name for name in CAPACITIES if best[name] != 0])
         label = sweep.label(best) if len(sweep.cells) > 1 else ""
-        hits = f"{_list_hits({sizes: best['hit_rate_tokens'], _BOUND: best['bound_tokens']}, label)}."
+        rates = {sizes: best["hit_rate_tokens"], _BOUND: best["bound_tokens"]}
+        hits = f"{_list_hits(rates, label)}."
     return " ".join(filter(None, (hits, _describe_spread(sweep, spread))))
 
 
@@ -126,9 +120,11 @@ def describe_growth(curve: Curve, label: str = "") -> str:
     plateau = find_plateau(curve)
     points = [curve.planned[0], find_knee(curve) or plateau, plateau]
     named = {describe_size(curve.tier, gib): rate for gib, rate in points if gib <= plateau.gib}
-    hits = _list_hits(named | {_BOUND: curve.bound}, " and ".join(filter(None, (label, curve.beside))))
-    more = f"; larger sizes add less than {100 * ALIKE:g} points" if plateau != curve.points[-1] else ""
-    return f"{hits}{more}."
+    beside = " and ".join(filter(None, (label, curve.beside)))
+    hits = _list_hits(named | {_BOUND: curve.bound}, beside)
+    if plateau == curve.points[-1]:
+        return f"{hits}."
+    return f"{hits}; larger sizes add less than {100 * ALIKE:g} points."
 
 
 def _list_hits(rates: Mapping[str, Any], beside: str) -> str:
@@ -158,7 +154,8 @@ def _list_subject(sweep: SweepTable) -> Iterator[str]:
     for name, tier in CAPACITIES.items():
         sizes = cells[name].unique().sort(nulls_last=True).to_list()
         if sizes != [0]:
-            yield f"{MEMORY[tier]}, GiB: {', '.join('unlimited' if gib is None else f'{gib:g}' for gib in sizes)}"
+            words = ("unlimited" if gib is None else f"{gib:g}" for gib in sizes)
+            yield f"{MEMORY[tier]}, GiB: {', '.join(words)}"
     labels = dict.fromkeys(map(sweep.label, cells.iter_rows(named=True)))
     rules = f"arrangement {cells['arrangement'][0]}, policy {cells['policy'][0]}"
     yield f"{sweep.rules}: {', '.join(labels)}" if len(labels) > 1 else rules
@@ -170,7 +167,8 @@ def _list_figures(sweep: SweepTable) -> Iterator[Figure]:
     best = find_best(sweep)
     if best is None:
         return
-    yield _make_figure(best, "hit_rate_tokens", "most prompt tokens that hit", "share", sweep.name(best))
+    most = "most prompt tokens that hit"
+    yield _make_figure(best, "hit_rate_tokens", most, "share", sweep.name(best))
     yield _make_figure(best, "bound_tokens", f"with {_BOUND}", "share", "the bound for every size")
     least, without = find_least(sweep), find_least(sweep, drive=False)
     if least is not None:
@@ -180,13 +178,19 @@ def _list_figures(sweep: SweepTable) -> Iterator[Figure]:
             yield _make_figure(least, "drive_writes_per_day", label, "", note)
     if without not in (None, least):
         yield from _list_sizes(sweep, without, "for the same without a drive")
+    yield from _compare_rules(sweep)
+
+
+def _compare_rules(sweep: SweepTable) -> Iterator[Figure]:
+    """Yield the lead of the best rules, and the highest predicted throughput."""
     if (spread := compare_labels(sweep)) is not None:
         label = f"most that {spread.best} hits above {spread.other}"
         yield Figure(name="lead", label=label, value=spread.points, unit="points")
     if "wall_clock_tok_s" in sweep.cells.columns:
         known = list_possible(sweep).drop_nulls("wall_clock_tok_s")
         for row in known.top_k(1, by="wall_clock_tok_s").iter_rows(named=True):
-            yield _make_figure(row, "wall_clock_tok_s", "fastest, predicted", "tokens/s", sweep.name(row))
+            label = "fastest, predicted"
+            yield _make_figure(row, "wall_clock_tok_s", label, "tokens/s", sweep.name(row))
 
 
 def _make_figure(row: Row, name: str, label: str, unit: str, note: str) -> Figure:
@@ -206,9 +210,10 @@ def tabulate_cells(sweep: SweepTable) -> Table:
     Counts of a tier that no cell has are left out. The cell with the least memory is marked.
     """
     absent = tuple(tier for name, tier in CAPACITIES.items() if (sweep.cells[name] == 0).all())
-    counts = [name for name in _COLUMNS if not name.endswith(absent) and name not in ("cell", *CAPACITIES)]
+    hidden = {"cell", *CAPACITIES}
     if "nvme" in absent:
-        counts = [name for name in counts if name not in (_DAY, "drive_writes_per_day")]
+        hidden |= {_DAY, "drive_writes_per_day"}
+    counts = [name for name in _COLUMNS if not name.endswith(absent) and name not in hidden]
     per_day = (pl.col("write_bytes_per_day_nvme") / 2**30).alias(_DAY)
     cells = sweep.cells.with_columns(per_day).select("cell", *sweep.labels, *sweep.axes, *counts)
     least = find_least(sweep)
@@ -222,6 +227,18 @@ def tabulate_cells(sweep: SweepTable) -> Table:
     )
 
 
+def _tabulate_settings(sweep: SweepTable) -> Table:
+    info = sweep.info
+    origin = {"trace fingerprint": info.trace_fingerprint, "made by": info.release}
+    return Table(
+        name="settings",
+        title="Settings of all plans",
+        columns=[Column("setting"), Column("value")],
+        rows=[*(origin | info.settings).items()],
+        is_folded=True,
+    )
+
+
 def tabulate_curves(sweep: SweepTable) -> Table:
     """Return a row for each curve, with its knee and its cliff; steep cliffs first."""
     every = [curve for axis in sweep.axes for curve in sweep.curves(axis, "tokens")]
@@ -232,7 +249,7 @@ def tabulate_curves(sweep: SweepTable) -> Table:
         title="Every curve: a cliff is where halving the memory loses the most",
         columns=_CURVES,
         rows=sorted(rows, key=lambda row: -(row[-2] or 0.0)),  # type: ignore[operator]  # points
-        notes=[f"{curve.name}: more {MEMORY[curve.tier]} hits less somewhere" for curve in curves if _falls(curve)],
+        notes=[f"{curve.name}: a larger size hits less somewhere" for curve in curves if _falls(curve)],
         is_folded=len(curves) > _OPEN_ROWS,
     )
 

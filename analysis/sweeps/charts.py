@@ -47,15 +47,13 @@ def _chart_curves(sweep: SweepTable, axis: str, by: str) -> Chart | None:
         return None
     memory, is_share = MEMORY[CAPACITIES[axis]], by in RATES
     what = f"{RATES[by]} that hit" if is_share else f"{TIMES[by]}, predicted"
-    line = "what unlimited memory hits" if is_share else "dashed: predicted from a profile"
-    left_out = f"; {len(every) - len(curves)} more curves are in the table" if len(every) > len(curves) else ""
     bounds = {curve.beside: curve.bound for curve in curves if curve.bound is not None}
     rates = (point.rate for curve in curves for point in curve.planned)
     top = 1.05 * max(*rates, *bounds.values(), 1e-9)
     return Chart(
         name=f"{axis}-{by}",
         title=f"{what}, against {memory}",
-        caption=f"Each point is a plan, each line one of the {sweep.rules}; {line}{left_out}.",
+        caption=_describe_curves(sweep, by, len(every) - len(curves)),
         kind="lines",
         rows=pl.DataFrame(rows, infer_schema_length=None),
         x=Axis(
@@ -69,6 +67,12 @@ def _chart_curves(sweep: SweepTable, axis: str, by: str) -> Chart | None:
         names_at_ends=True,
         is_folded=by in ("ops", "requests"),
     )
+
+
+def _describe_curves(sweep: SweepTable, by: str, left_out: int) -> str:
+    line = "across: what unlimited memory hits" if by in RATES else "dashed: predicted from a profile"
+    more = f"; {left_out} more curves are in the table" if left_out else ""
+    return f"Each point is a plan, each line one of the {sweep.rules}; {line}{more}."
 
 
 def _make_row(curve: Curve, point: Point) -> dict[str, object]:
@@ -97,17 +101,17 @@ def _choose_curves(curves: list[Curve]) -> list[Curve]:
 
 def _chart_front(front: pl.DataFrame) -> Chart:
     """Return bytes written to nvme against hits, with the Pareto front as a series of its own."""
-    words = "{}: {}% of prompt tokens, {} GiB written"
+    words, percent = "{}: {}% of prompt tokens, {} GiB written", (100 * pl.col("rate")).round(1)
     return Chart(
         name="front",
         title="Bytes written against hits",
-        caption="Each point is a plan. Choose among those of the front, which no other beats in both.",
+        caption="Each point is a plan. Choose among those that no other beats in both.",
         kind="points",
         rows=front.select(
             pl.col("gib").alias("x"),
             pl.col("rate").alias("y"),
             pl.when("front").then(pl.lit(BEST)).otherwise(pl.lit("others")).alias("series"),
-            pl.format(words, "name", (100 * pl.col("rate")).round(1), pl.col("gib").round(1)).alias("note"),
+            pl.format(words, "name", percent, pl.col("gib").round(1)).alias("note"),
         ),
         x=Axis(title="GiB written to the drive over the trace"),
         y=Axis(title="prompt tokens that hit", is_share=True, has_zero=False),

@@ -88,14 +88,17 @@ class SearchContent(msgspec.Struct, frozen=True):
     def frame(self) -> pl.DataFrame:
         """The steps as a table, with the ends of their intervals as `low` and `high`."""
         types = {"interval": pl.List(pl.Float64)}
-        steps = pl.DataFrame(msgspec.to_builtins(self.steps), schema_overrides=types, infer_schema_length=None)
+        plain = msgspec.to_builtins(self.steps)
+        steps = pl.DataFrame(plain, schema_overrides=types, infer_schema_length=None)
         ends = {name: pl.col("interval").list.get(at) for at, name in enumerate(("low", "high"))}
         return steps.with_columns(**ends)
 
     @property
     def label(self) -> str:
         """The metric in words, without its unit."""
-        return CATALOGUE[self.metric].label if self.metric in CATALOGUE else _SUMS.get(self.metric, self.metric)
+        if self.metric in CATALOGUE:
+            return CATALOGUE[self.metric].label
+        return _SUMS.get(self.metric, self.metric)
 
     @property
     def unit(self) -> str:
@@ -146,19 +149,11 @@ def answer_search(path: Path, title: str = "") -> Answer:
     """
     search = open_search(path)
     result, is_qos = search.result, search.mode == "qos"
-    users = ", ".join(f"{step.users:,}" for step in search.steps)
-    source = _describe_machine(search, path.parent)
-    if search.prediction is not None:
-        source = f"predicted from the profile {search.prediction.profile}"
     shown = (search.find_step(result.users), search.find_miss()) if is_qos else (search.find_peak(),)
     return Answer(
         kicker=f"kv-tier-bench report of a search in {format_count(len(search.steps), 'step')}",
         title=title or f"{Path(search.trace.path).name}: how many users?",
-        subject=[
-            *filter(None, [source]),
-            f"{search.trace.path}; {users} users in a closed loop, {search.duration_s:g} s each",
-            f"flags: {' '.join(search.flags)}",
-        ],
+        subject=list(_list_subject(search, path.parent)),
         state="PREDICTED" if search.prediction else "SURE" if result.sure else "NOT SURE",
         tone="good" if result.sure and not search.prediction else "plain",
         sentence=compose_search_sentence(search),
@@ -216,6 +211,16 @@ def _make_figure(search: SearchContent, step: SearchStep) -> Figure:
     )
 
 
+def _list_subject(search: SearchContent, folder: Path) -> Iterator[str]:
+    if search.prediction is not None:
+        yield f"predicted from the profile {search.prediction.profile}"
+    elif machine := _describe_machine(search, folder):
+        yield machine
+    users = ", ".join(f"{step.users:,}" for step in search.steps)
+    yield f"{search.trace.path}; {users} users in a closed loop, {search.duration_s:g} s each"
+    yield f"flags: {' '.join(search.flags)}"
+
+
 def _describe_machine(search: SearchContent, folder: Path) -> str:
     """Return processor and drive of the replays; empty if their directories are gone."""
     for run in search.autoscaling_stats[-1].runs:
@@ -225,7 +230,8 @@ def _describe_machine(search: SearchContent, folder: Path) -> str:
             continue
         machine = info.machine or Machine()
         cores = f"{machine.cores} cores" if machine.cores else ""
-        return ", ".join(filter(None, (machine.cpu, cores, drive(info.storage) if info.storage else "")))
+        storage = drive(info.storage) if info.storage else ""
+        return ", ".join(filter(None, (machine.cpu, cores, storage)))
     return ""
 
 
@@ -275,7 +281,7 @@ def _make_chart(search: SearchContent, column: str, title: str, unit: str) -> Ch
     return Chart(
         name=column,
         title=f"{title}, against users",
-        caption=f"Each point is the mean of a step's trials; hollow ones have too few samples.{predicted}",
+        caption=f"Each point is the mean of a step's trials; hollow: too few samples.{predicted}",
         kind="lines",
         rows=rows,
         x=Axis(title="users", is_log=True, ticks=[step.users for step in search.steps]),
