@@ -71,6 +71,7 @@ class Table(Struct, frozen=True, kw_only=True):
         section: heading of the part of a page under which it stands.
         notes: remarks below it, a sentence each.
         is_folded: whether a page shows it only when it is opened, and text not at all.
+        is_turned: whether people see a line per column, as of many metrics of a few runs.
         marked: numbers of the rows that are the answer's.
     """
 
@@ -81,6 +82,7 @@ class Table(Struct, frozen=True, kw_only=True):
     section: str = ""
     notes: Sequence[str] = ()
     is_folded: bool = False
+    is_turned: bool = False
     marked: frozenset[int] = frozenset()
 
 

@@ -8,11 +8,13 @@ from views.numbers import ABSENT, format_alike, format_number
 
 
 def list_cells(table: Table) -> list[list[str]]:
-    """Return a table's cells as strings, headings first; numbers of a column share decimals."""
+    """Return a table's cells as people see them, headings first; numbers of a column share decimals."""
     columns = []
     for number, column in enumerate(table.columns):
         cells = [row[number] for row in table.rows]
         columns.append([column.heading, *_format_cells(cells, column.unit)])
+    if table.is_turned:
+        return columns
     return [list(row) for row in zip(*columns, strict=True)]
 
 
@@ -26,7 +28,9 @@ def _is_number(cell: Cell) -> bool:
 
 
 def find_numeric(table: Table) -> list[bool]:
-    """Return which columns hold numbers only, and so are aligned to the right."""
+    """Return which columns, as people see them, hold numbers and so are aligned to the right."""
+    if table.is_turned:
+        return [False, *(True for _ in table.rows)]
     columns = range(len(table.columns))
     return [all(row[at] is None or _looks_numeric(row[at]) for row in table.rows) for at in columns]
 

@@ -14,11 +14,11 @@ from analysis.log.log import Targets
 from analysis.report import export
 from analysis.report.data import gather
 from analysis.report.labels import check_text, parse_label
-from analysis.searches.export import SEARCH
-from analysis.searches.search import is_search
-from analysis.sweeps.export import SWEEP
-from analysis.sweeps.sweep import is_sweep
+from analysis.sweeps.answer import answer_sweep
+from analysis.sweeps.search import answer_search
+from analysis.sweeps.sweep import open_sweep
 from tracegen.errors import InputError
+from views.formats import FORMATS
 
 if TYPE_CHECKING:
     from analysis.report.chart_files import NamedPlot
@@ -86,7 +86,7 @@ def report(
     md, csv and json are printed on the terminal without -o. With --charts alone no report is made.
     """
     check_text(title, "title")
-    if any(is_sweep(path) for path in runs):
+    if any(path.is_file() for path in runs):  # runs are directories
         _report_file(runs, output, form, charts, title, force=force)
         return
     paths = find_runs(runs)
@@ -147,25 +147,24 @@ def _report_file(
     force: bool,
 ) -> None:
     """Write the report of a file: a table of plans, or the record of a search."""
-    path, reports = files[0], SEARCH if is_search(files[0]) else SWEEP
+    is_search = files[0].suffix == ".json"
+    what = "a search" if is_search else "a sweep"
     if len(files) > 1:
-        raise InputError(f"{reports.what} is reported alone", "name only this file", subject=path)
+        raise InputError(f"{what} is reported alone", "name only this file", subject=files[0])
     context = click.get_current_context()
     for param in context.command.params:
         is_given = context.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE
         if is_given and param.name not in _OF_FILES:
-            problem = f"says nothing about {reports.what}"
-            raise InputError(problem, "leave it out", setting=param.name)
+            raise InputError(f"says nothing about {what}", "leave it out", setting=param.name)
     form = _choose_format(form, output, charts, files, force=force)
-    made = reports.open(path)
+    answer = answer_search(files[0], title) if is_search else answer_sweep(open_sweep(files[0]), title)
     if charts is not None:
-        from analysis.sweeps.form import draw_plain_plots  # noqa: PLC0415 (a renderer)
+        from views.charts import save_charts  # noqa: PLC0415 (loading the renderer takes half a second)
 
-        _save_charts(draw_plain_plots(reports.list_figures(made)), charts)
-    if form == "html":
-        _deliver(reports.formats[form](made, title, show_progress), output)
-    elif form is not None:
-        _deliver(reports.formats[form](made, title), output)
+        for path in save_charts(answer.charts, charts):
+            say(str(path))
+    if form is not None:
+        _deliver(FORMATS[form](answer).encode(), output)
 
 
 def _deliver(content: bytes, output: Path | None) -> None:

@@ -9,8 +9,9 @@ from analysis.commands.target_options import target_options
 from analysis.commands.terminal import echo, echo_json, show_progress
 from analysis.log.log import Targets
 from analysis.summary.across_runs import add_shared_doubts
+from analysis.summary.answer import answer_runs
 from analysis.summary.summary import check_run, summarise
-from analysis.summary.text import format_doubts, format_verdicts, render
+from views.text import render_text
 
 
 @click.command(epilog="Example: analysis summary run1 run2")
@@ -31,7 +32,7 @@ def summary(runs: tuple[Path, ...], as_json: bool, targets: Targets) -> None:
     if as_json:
         echo_json([summary.to_json() for summary in summaries])
     else:
-        echo(render(summaries))
+        echo(render_text(answer_runs(summaries)), nl=False)
 
 
 @click.command(epilog="Example: analysis check run1 --trace trace.parquet")
@@ -60,5 +61,5 @@ def check(ctx: click.Context, runs: tuple[Path, ...], trace: Path | None, as_jso
         names = ("run", "valid", "predicted", "doubts")
         echo_json([{name: content[name] for name in names} for content in contents])
     else:
-        echo("\n".join([*format_doubts(summaries), *format_verdicts(summaries)]))
+        echo(render_text(answer_runs(summaries, has_metrics=False)), nl=False)
     ctx.exit(0 if all(summary.is_valid for summary in summaries) else 1)

@@ -300,8 +300,8 @@ def find_path_names(sets: Sequence[Sequence[Path]]) -> list[str] | None:
     folders = [str(folder.relative_to(top)) for folder in shared]
     values = [name.partition("=")[2] or name for name in folders]
     for names in (stems, folders, values):
-        is_distinct = len(set(names)) == len(names) and not {"", "."} & set(names)
-        if is_distinct and max(map(len, names)) <= LABEL:
+        distinct = {*names} - {"", "."}
+        if len(distinct) == len(names) and max(map(len, names)) <= LABEL:
             return names
     return None
 

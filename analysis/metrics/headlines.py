@@ -90,12 +90,14 @@ _REQUESTS: Final = (
     *(f"e2e_{stat}_ms" for stat in ("p50", "p95", "p99")),
 )
 _LATENCY: Final = tuple(f"{touched}_{stat}_ms" for touched in _TOUCHED for stat in ("p50", "p95", "p99", "max"))
+_BREAK_EVEN: Final = tuple(f"{tier}_break_even_tok_s" for tier in TIERS)
 SUMMARY: Final[dict[str, tuple[str, ...]]] = {
     "Work (equal wherever the trace and the tiers are equal)": _WORK,
     "Hit rates (of the workload and the capacities)": _HITS,
     "Speed (of this system)": _SPEED,
     "Times per request, waiting included": _REQUESTS,
     "Latency of whole objects, waiting excluded": _LATENCY,
+    "Reading KV back beats recomputing it unless prefill computes more for one request": _BREAK_EVEN,
 }
 """The sections of a summary, a line each. The metric's label replaces its name: `  + io_mean_ms`."""
 

@@ -18,10 +18,10 @@ from analysis.report.sides.grouping import Member, group_sides
 from analysis.runs.opening import open_run
 from analysis.runs.run import Run
 from analysis.summary.across_runs import add_shared_doubts
+from analysis.summary.answer import shorten_paths
 from analysis.summary.distributions import TABLES
 from analysis.summary.run_summary import MachineName, Summary
 from analysis.summary.summary import judge, open_log
-from analysis.summary.text import shorten_paths
 from replayer.schema import TIERS, RunInfo
 from tracegen.errors import InputError, escape_controls
 from tracegen.progress import Progress, ignore_progress

@@ -19,9 +19,9 @@ from analysis.report.first_screen.form import Card, DoubtLine
 from analysis.report.first_screen.screen import make_first_screen
 from analysis.report.headline_table import tabulate_headlines
 from analysis.report.text import format_setting, unit
+from analysis.summary.answer import compare_work, describe_drive
 from analysis.summary.percentiles import note
 from analysis.summary.run_summary import Summary
-from analysis.summary.text import describe_drive, format_verdicts
 from tracegen.errors import InputError, escape_controls, format_count
 from tracegen.progress import Progress, ignore_progress
 
@@ -97,7 +97,7 @@ def as_markdown(data: Gathered) -> bytes:
     lines += ["", "Each over its own window:"] if data.comparison else []
     lines += ["", *_write_headlines(data)]
     lines += ["", *told] if (told := note(REPORT, [one.metrics for one in data.summaries])) else []
-    lines += ["", f"- {escape_text(format_verdicts(data.summaries)[-1])}"] if data.runs[1:] else [""]
+    lines += ["", f"- {escape_text(compare_work(data.summaries))}"] if data.runs[1:] else [""]
     lines += [f"- {escape_text(f'{run.name}: {_describe_run(run.summary)}')}" for run in data.runs]
     return ("\n".join(lines) + "\n").encode()
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from analysis.doubts.doubt import Doubt
 from analysis.summary.run_summary import MachineName, Summary
+from views.answer import DoubtLine
 
 SPREAD_CV: Final = 0.05  # the spread between trials that kv-cache.py's authors allow
 HIT_RATE_POINTS: Final = 0.001  # a tenth of a per cent, as it is printed; equal plans have equal hit rates
@@ -28,7 +29,9 @@ def add_shared_doubts(summaries: list[Summary], systems: _Names = ()) -> list[Su
     ]
 
 
-def group_doubts(names: list[str], summaries: list[Summary]) -> list[tuple[bool, str, str, dict[str, list[str]]]]:
+def group_doubts(
+    names: Sequence[str], summaries: Sequence[Summary]
+) -> list[tuple[bool, str, str, dict[str, list[str]]]]:
     """Group the doubts of runs by kind and advice, those that invalidate first.
 
     Args:
@@ -46,32 +49,22 @@ def group_doubts(names: list[str], summaries: list[Summary]) -> list[tuple[bool,
     return [(*key, groups[key]) for key in sorted(groups, key=lambda key: not key[0])]
 
 
-def merge_texts(texts: dict[str, list[str]], names: list[str]) -> str:
-    """Merge the texts of equal doubts into one sentence.
-
-    Three or more texts that differ only in figures become one.
+def list_doubt_lines(names: Sequence[str], summaries: Sequence[Summary]) -> list[DoubtLine]:
+    """Return a line for each kind of doubt and advice, those that invalidate first.
 
     Args:
-        texts: by text, the names of the runs that have it.
-        names: the names of all runs.
+        names: of the runs.
+        summaries: their summaries.
     """
-    similar: dict[str, list[str]] = {}
-    for text in texts:
-        similar.setdefault(_NUMBER.sub("#", text), []).append(text)
-    clauses = []
-    runs_of_clauses = list[set[str]]()
-    for group in similar.values():
-        if len(group) < 3:
-            runs_of_clauses += [{*texts[text]} for text in group]
-            clauses += [text if texts[text] == names else f"{_list_runs(texts[text], names)}: {text}" for text in group]
-        else:
-            runs = {name for text in group for name in texts[text]}
-            runs_of_clauses.append(runs)
-            clauses.append(f"{len(runs)} of {len(names)} runs: {_merge_figures(group)}")
-    if len(clauses) < 3:
-        return "; ".join(clauses)
-    others = len(set().union(*runs_of_clauses[1:]) - runs_of_clauses[0])
-    return f"{clauses[0]}; likewise, with other figures, {others} more runs"
+    lines = []
+    for invalidates, kind, advice, texts in group_doubts(names, summaries):
+        runs = list(dict.fromkeys(run for own in texts.values() for run in own))
+        is_few = len(runs) <= LISTED and len(runs) < len(names)
+        whose = ", ".join(runs) if is_few else f"{len(runs)} of {len(names)} runs"
+        text = "; ".join(list_merged(texts)).removeprefix(f"{kind}: ")
+        whose = "" if len(names) == 1 else whose
+        lines.append(DoubtLine(headline=kind, text=text, advice=advice, runs=whose, invalidates=invalidates))
+    return lines
 
 
 def list_merged(texts: Iterable[str]) -> list[str]:
@@ -80,10 +73,6 @@ def list_merged(texts: Iterable[str]) -> list[str]:
     for text in texts:
         similar.setdefault(_NUMBER.sub("#", text), []).append(text)
     return [_merge_figures(group) for group in similar.values()]
-
-
-def _list_runs(runs: list[str], names: list[str]) -> str:
-    return ", ".join(runs) if len(runs) <= LISTED else f"{len(runs)} of {len(names)} runs"
 
 
 _NUMBER: Final = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?")
@@ -97,7 +86,7 @@ def _merge_figures(texts: list[str]) -> str:
     return _NUMBER.sub(lambda _: next(ranges), texts[0])
 
 
-def group_trials(summaries: list[Summary]) -> list[list[Summary]]:
+def group_trials(summaries: Sequence[Summary]) -> list[list[Summary]]:
     """Group runs of one trace under equal conditions, in the order of their first run."""
     groups: dict[tuple[str | None, str], list[Summary]] = {}
     for summary in summaries:
@@ -140,7 +129,10 @@ def _between_trials(
         if len(kinds) > 1:
             text = f"runs of one configuration come from {len(kinds)} unlike machines"
             advice = "compare machines with `analysis compare`; do not pool their runs as trials"
-            yield Doubt("unlike machines", text, advice), [number for trials in kinds.values() for number in trials]
+            yield (
+                Doubt("unlike machines", text, advice),
+                [number for trials in kinds.values() for number in trials],
+            )
 
 
 def _between_rates(summaries: list[Summary]) -> Iterator[tuple[Doubt, list[int]]]:

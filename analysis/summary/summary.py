@@ -1,7 +1,7 @@
 """The summary of a run: its metrics, and the doubts about them."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -204,7 +204,7 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def find_differences(summaries: list[Summary]) -> list[str]:
+def find_differences(summaries: Sequence[Summary]) -> list[str]:
     """Return the names under which runs did unlike work: fingerprints, conditions and every count of the work."""
     first, *others = [summary.to_json() for summary in summaries]
     counts = [name for name, metric in CATALOGUE.items() if metric.is_equal_work]

@@ -1,1 +1,1 @@
-"""The report of a sweep: what arrangements and sizes do, as `replayer simulate` planned them."""
+"""Reports of files: the plans of `replayer simulate`, and the searches of `replayer autoscale`."""

@@ -1,14 +1,14 @@
-"""The first screen of a sweep: what was planned, the answer in words, large figures and doubts."""
+"""The answer of a sweep: how much memory pays, and which rules hit the most."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import polars as pl
+from msgspec import to_builtins
 
-from analysis.report.first_screen.form import Card, DoubtLine, FirstScreen
-from analysis.report.text import format_number
-from analysis.sweeps.choices import (
+from analysis.sweeps.charts import list_charts
+from analysis.sweeps.shapes import (
     ALIKE,
     ENOUGH,
     FUTURE,
@@ -16,269 +16,286 @@ from analysis.sweeps.choices import (
     Row,
     compare_labels,
     find_best,
+    find_cliff,
+    find_front,
+    find_knee,
     find_least,
     find_main_curve,
     find_plateau,
     list_possible,
 )
-from analysis.sweeps.shapes import find_cliff, find_knee
 from analysis.sweeps.sweep import (
     CAPACITIES,
     MEMORY,
     Curve,
-    Point,
     SweepTable,
+    describe_size,
     describe_sizes,
 )
 from tracegen.errors import format_count
+from views.answer import Answer, Cell, Column, DoubtLine, Figure, Table
 
-STATE: Final = "Planned, not measured."
 SHORT_S: Final = 3600
 """Seconds of a trace below which its bytes per day are doubted: a day has quiet hours, too."""
-_LISTED: Final = 6
-"""Most values of an axis that are listed."""
-_LARGE: Final = 16
-"""Most letters that fit a card in its large type."""
-_SHOWN: Final = 0.0005
-"""Hit rates that differ by less look the same with one decimal."""
+_OPEN_ROWS: Final = 20
+"""Most rows that are listed without being asked for."""
+_BOUND: Final = "unlimited memory"
+_DAY: Final = "drive written, GiB/day"
+_COLUMNS: Final = {
+    **{name: Column(f"{MEMORY[tier]}, GiB") for name, tier in CAPACITIES.items()},
+    "cell": Column("plan"),
+    "hit_rate_tokens": Column("hit rate", "share"),
+    "bound_tokens": Column("bound", "share"),
+    "hit_rate_ops": Column("hits, reads", "share"),
+    "hit_rate_requests": Column("hits, requests", "share"),
+    "recomputed_tokens": Column("tokens recomputed"),
+    "evictions_cpu": Column("evicted from DRAM"),
+    "evictions_nvme": Column("evicted from the drive"),
+    "peak_read_gib_s_nvme": Column("drive read, peak GiB/s"),
+    "peak_write_gib_s_nvme": Column("drive written, peak GiB/s"),
+    "drive_writes_per_day": Column("drive writes/day"),
+    _DAY: Column(_DAY),
+}
+"""Columns of the table of plans, by those of the sweep; others are shown by their names."""
+_CURVES: Final = (
+    *(Column("curve"), Column("of"), Column("least, GiB"), Column("hits", "share")),
+    *(Column("most, GiB"), Column("hits there", "share"), Column("knee, GiB")),
+    *(Column("cliff from, GiB"), Column("to, GiB"), Column("points lost per halving")),
+    Column("bound", "share"),
+)
 
 
-def compose_answer(sweep: SweepTable) -> str:
-    """Return how much memory to take, and which rules, in a few sentences."""
+def answer_sweep(sweep: SweepTable, title: str = "") -> Answer:
+    """Make the answer of a sweep; its title is `title`, or one from trace and model."""
+    models = ", ".join(map(str, sweep.cells["model"].unique(maintain_order=True)))
+    front = find_front(sweep)
+    return Answer(
+        kicker=f"kv-tier-bench report of {format_count(len(sweep.cells), 'plan')}",
+        title=title or f"{Path(sweep.info.trace).name} on {models}: how much memory pays?",
+        subject=list(_list_subject(sweep)),
+        state="PLANNED",
+        sentence=compose_sentence(sweep),
+        figures=list(_list_figures(sweep)),
+        tables=[
+            tabulate_cells(sweep),
+            tabulate_curves(sweep),
+            _tabulate_settings(sweep),
+        ],
+        charts=list(list_charts(sweep)),
+        doubts=list(_list_doubts(sweep)),
+        source="the plans alone",
+        data={
+            "simulation": to_builtins(sweep.info),
+            "front": front.filter("front").to_dicts() if len(front) else [],
+            "cells": sweep.cells.to_dicts(),
+        },
+    )
+
+
+def compose_sentence(sweep: SweepTable) -> str:
+    """Say how much memory to take, and with which rules."""
     best = find_best(sweep)
     if best is None:
         return "No cell has a prompt, so no memory helps."
     spread = compare_labels(sweep)
-    label, with_label = sweep.label(best), ""
-    if spread is not None and not spread.is_alike:
-        label, with_label = spread.best, spread.best
-    curve = find_main_curve(sweep, label)
-    sentences = [describe_growth(curve, with_label) if curve else _describe_cell(sweep, best)]
-    if spread is not None:
-        sentences.append(_describe_spread(sweep, spread))
-    return " ".join(sentences)
-
-
-def _describe_cell(sweep: SweepTable, best: Row) -> str:
-    """Return what the best cell hits, where no capacity differs."""
-    sizes = describe_sizes(best, [name for name in CAPACITIES if best[name] != 0])
-    rules = f" with {sweep.label(best)}" if len(sweep.cells) > 1 else ""
-    rate = _number(best, "hit_rate_tokens")
-    bound = _describe_bound(rate, _number(best, "bound_tokens"))
-    return f"{_begin(sizes)} hits {_percent(rate)} of prompt tokens{rules}; {bound}."
+    winner = "" if spread is None or spread.is_alike else spread.best
+    curve = find_main_curve(sweep, winner or sweep.label(best))
+    if curve is not None:
+        hits = describe_growth(curve, winner)
+    else:  # no capacity differs
+        sizes = describe_sizes(best, [name for name in CAPACITIES if best[name] != 0])
+        label = sweep.label(best) if len(sweep.cells) > 1 else ""
+        rates = {sizes: best["hit_rate_tokens"], _BOUND: best["bound_tokens"]}
+        hits = f"{_list_hits(rates, label)}."
+    return " ".join(filter(None, (hits, _describe_spread(sweep, spread))))
 
 
 def describe_growth(curve: Curve, label: str = "") -> str:
-    """Return what more memory of a tier brings, as a sentence.
+    """Say what the least size, the knee and the plateau hit, and unlimited memory.
 
     Args:
         curve: hit rates.
         label: of the curve, if it has to be named.
     """
-    points, memory = curve.points, MEMORY[curve.tier]
-    plateau, knee, top = find_plateau(curve), find_knee(curve), max(map(_rate, points))
-    named = [points[0] if knee is None else knee, plateau]
-    if curve.without is not None and knee is None:
-        named = [plateau]
-    sizes = {point.gib: point for point in named if point.gib <= plateau.gib}
-    first, *others = sizes.values()
-    parts = [f"{first.gib:g} GiB of {memory} hits {_percent(first.rate)} of prompt tokens"]
-    parts += [f"{point.gib:g} GiB {_percent(point.rate)}" for point in others]
-    if curve.without is not None:
-        parts.append(f"no {memory} {_percent(curve.without.rate)}")
-    beside = [part for part in (label, curve.beside) if part]
-    start = f"with {' and '.join(beside)}, " if beside else ""
-    clauses = [_begin(start + ", ".join(parts))]
-    if (cliff := find_cliff(curve)) is not None and knee is None:
-        clauses.append(f"the steepest step is from {cliff.below.gib:g} to {cliff.above.gib:g} GiB")
-    if plateau is not points[-1]:
-        gained = top - plateau.rate
-        more = "nothing" if gained < _SHOWN else f"only {100 * gained:.1f} points"
-        clauses.append(f"larger sizes add {more}")
-    elif len(points) > 1 and curve.bound is not None and curve.bound - top >= ALIKE:
-        clauses.append("it still rises at the largest size planned")
-    if curve.bound is not None:
-        clauses.append(_describe_bound(top, curve.bound))
-    return "; ".join(clauses) + "."
+    plateau = find_plateau(curve)
+    points = [curve.planned[0], find_knee(curve) or plateau, plateau]
+    named = {describe_size(curve.tier, gib): rate for gib, rate in points if gib <= plateau.gib}
+    beside = " and ".join(filter(None, (label, curve.beside)))
+    hits = _list_hits(named | {_BOUND: curve.bound}, beside)
+    if plateau == curve.points[-1]:
+        return f"{hits}."
+    return f"{hits}; larger sizes add less than {100 * ALIKE:g} points."
 
 
-def _rate(point: Point) -> float:
-    return point.rate
+def _list_hits(rates: Mapping[str, Any], beside: str) -> str:
+    """List hit rates by size; `beside` is what all of them share."""
+    (size, rate), *others = [(size, rate) for size, rate in rates.items() if rate is not None]
+    listed = "".join(f", {other} {share:.1%}" for other, share in others)
+    start = f"With {beside}, " if beside else ""
+    return f"{start}{size} hits {rate:.1%} of prompt tokens{listed}"
 
 
-def _describe_bound(rate: float, bound: float) -> str:
-    if bound - rate < _SHOWN:
-        return "unlimited memory would hit no more"
-    return f"unlimited memory would reach {_percent(bound)}"
-
-
-def _describe_spread(sweep: SweepTable, spread: LabelSpread) -> str:
-    """Return which rules hit the most, or that they make no difference."""
-    noun = sweep.rules
+def _describe_spread(sweep: SweepTable, spread: LabelSpread | None) -> str:
+    """Say which rules hit the most, or that they make no difference."""
+    if spread is None:
+        return ""
     if spread.is_alike:
-        every = "both" if spread.labels == 2 else f"all {spread.labels}"
-        return f"The choice of {noun} hardly matters: {every} are within 0.5 points at every size."
-    ahead = f"up to {spread.points:.1f} points more than {spread.other}"
-    if sweep.axes:
-        ahead += f" (at {describe_sizes(spread.row, sweep.axes)})"
-    return f"Of {spread.labels} {noun}, {spread.best} hits the most on average, {ahead}."
+        within = f"all {spread.labels} are within {100 * ALIKE:g} points at every size"
+        return f"The choice of {sweep.rules} hardly matters: {within}."
+    place = f" (at {describe_sizes(spread.row, sweep.axes)})" if sweep.axes else ""
+    ahead = f"up to {spread.points:.1f} points more than {spread.other}{place}"
+    return f"Of {spread.labels} {sweep.rules}, {spread.best} hits the most on average, {ahead}."
 
 
-def make_screen(sweep: SweepTable, title: str = "") -> FirstScreen:
-    """Return the first screen of a sweep.
-
-    Args:
-        sweep: the cells.
-        title: its heading; if empty, one from trace and model.
-    """
-    models = ", ".join(map(str, sweep.cells["model"].unique(maintain_order=True)))
-    return FirstScreen(
-        kicker=f"kv-tier-bench report of {format_count(len(sweep.cells), 'plan')}",
-        title=title or f"{Path(sweep.info.trace).name} on {models}: how much memory pays?",
-        tested=list(_list_tested(sweep)),
-        state=STATE,
-        answer=compose_answer(sweep),
-        cards=list(_list_cards(sweep)),
-        doubts=list(_list_doubts(sweep)),
-    )
-
-
-def _list_tested(sweep: SweepTable) -> Iterator[str]:
+def _list_subject(sweep: SweepTable) -> Iterator[str]:
     info, cells = sweep.info, sweep.cells
-    order = "in the trace's order"
-    if info.order.kind == "reference":
-        order = f"in the order of users on the reference system {info.order.name}"
-    elif info.order.kind == "run":
-        order = f"in the order of the run {info.order.name}"
-    yield f"{info.trace}: {info.ops:,} ops in {info.span_s:,.0f} s; {order}"
-    parts = [f"{MEMORY[tier]} {_list_values(cells[name])}" for name, tier in CAPACITIES.items()]
-    shown = [part for part in parts if not part.endswith(" none")]
-    if sweep.cells.n_unique(sweep.labels) > 1:
-        labels = list(dict.fromkeys(map(sweep.label, cells.iter_rows(named=True))))
-        shown.append(f"{sweep.rules}: {_shorten(labels)}")
-    else:
-        shown.append(f"{cells['arrangement'][0]}, {cells['policy'][0]}")
-    yield "; ".join(shown)
+    order = f"that of the {info.order.kind} {info.order.name}" if info.order.name else "the trace's"
+    yield f"{info.trace}: {info.ops:,} ops in {info.span_s:,.0f} s; order: {order}"
+    for name, tier in CAPACITIES.items():
+        sizes = cells[name].unique().sort(nulls_last=True).to_list()
+        if sizes != [0]:
+            words = ("unlimited" if gib is None else f"{gib:g}" for gib in sizes)
+            yield f"{MEMORY[tier]}, GiB: {', '.join(words)}"
+    labels = dict.fromkeys(map(sweep.label, cells.iter_rows(named=True)))
+    rules = f"arrangement {cells['arrangement'][0]}, policy {cells['policy'][0]}"
+    yield f"{sweep.rules}: {', '.join(labels)}" if len(labels) > 1 else rules
     if info.prediction is not None:
         yield f"times predicted from the profile {info.prediction.profile}"
 
 
-def _list_values(sizes: pl.Series) -> str:
-    """Return the capacities of a tier, as `0.5, 1 GiB`; `none` without any."""
-    values = sizes.unique().sort(nulls_last=True).to_list()
-    if values == [0]:
-        return "none"
-    words = ["unlimited" if one is None else f"{one:g}" if one else "none" for one in values]
-    return _shorten(words) + (" GiB" if values[-1] is not None else "")
-
-
-def _shorten(words: list[str]) -> str:
-    if len(words) <= _LISTED:
-        return ", ".join(words)
-    return f"{', '.join(words[: _LISTED - 1])} … {words[-1]}"
-
-
-def _list_cards(sweep: SweepTable) -> Iterator[Card]:
+def _list_figures(sweep: SweepTable) -> Iterator[Figure]:
     best = find_best(sweep)
     if best is None:
         return
-    bound = _number(best, "bound_tokens")
-    most = _percent(best["hit_rate_tokens"])
-    yield Card("Most prompt tokens that hit", most, range=sweep.name(best))
-    yield Card("With unlimited memory", _percent(bound), hint="the bound for every size")
-    least = find_least(sweep)
-    label = f"Least memory for {ENOUGH:.0%} of that"
-    if least is None:
-        yield Card(label, "not reached", range=f"{_percent(ENOUGH * bound)} of prompt tokens")
-    else:
-        yield _make_size_card(sweep, label, least)
-        yield _make_wear_card(least)
-        without = find_least(sweep, drive=False)
-        if without is not None and without["cell"] != least["cell"]:
-            yield _make_size_card(sweep, "The same without a drive", without)
+    most = "most prompt tokens that hit"
+    yield _make_figure(best, "hit_rate_tokens", most, "share", sweep.name(best))
+    yield _make_figure(best, "bound_tokens", f"with {_BOUND}", "share", "the bound for every size")
+    least, without = find_least(sweep), find_least(sweep, drive=False)
+    if least is not None:
+        yield from _list_sizes(sweep, least, f"for {ENOUGH:.0%} of that")
+        if least["drive_writes_per_day"]:
+            label, note = "drive writes per day, there", "at the trace's own pace; lower is better"
+            yield _make_figure(least, "drive_writes_per_day", label, "", note)
+    if without not in (None, least):
+        yield from _list_sizes(sweep, without, "for the same without a drive")
+    yield from _compare_rules(sweep)
+
+
+def _compare_rules(sweep: SweepTable) -> Iterator[Figure]:
+    """Yield the lead of the best rules, and the highest predicted throughput."""
     if (spread := compare_labels(sweep)) is not None:
-        yield _make_rules_card(sweep, spread)
-    yield from _list_time_cards(sweep)
+        label = f"most that {spread.best} hits above {spread.other}"
+        yield Figure(name="lead", label=label, value=spread.points, unit="points")
+    if "wall_clock_tok_s" in sweep.cells.columns:
+        known = list_possible(sweep).drop_nulls("wall_clock_tok_s")
+        for row in known.top_k(1, by="wall_clock_tok_s").iter_rows(named=True):
+            label = "fastest, predicted"
+            yield _make_figure(row, "wall_clock_tok_s", label, "tokens/s", sweep.name(row))
 
 
-def _make_size_card(sweep: SweepTable, label: str, row: Row) -> Card:
-    chosen = [name for name in sweep.axes or CAPACITIES if row[name] != 0]
-    sizes = [(MEMORY[CAPACITIES[name]], row[name]) for name in chosen]
-    if not sizes:
-        return Card(label, "none", range=f"{_percent(row['hit_rate_tokens'])} of prompt tokens")
-    value = " + ".join("∞" if gib is None else f"{gib:g}" for _, gib in sizes)
-    memory = " + ".join(memory for memory, _ in sizes)
-    hits = f"{_percent(row['hit_rate_tokens'])} of prompt tokens; {sweep.label(row)}"
-    if len(sizes) > 1:
-        return Card(label, value, range=f"GiB of {memory}", hint=hits)
-    return Card(label, value, "GiB", memory, hits)
+def _make_figure(row: Row, name: str, label: str, unit: str, note: str) -> Figure:
+    return Figure(name=name, label=label, value=row[name], unit=unit, note=note)  # type: ignore[arg-type]
 
 
-def _make_wear_card(row: Row) -> Card:
-    label, written = "Drive writes per day, there", row["drive_writes_per_day"]
-    if row["storage_capacity_gb"] == 0:
-        return Card(label, "none", range="no drive")
-    gib = row["write_bytes_per_day_nvme"]
-    if written is None or gib is None:
-        why = "an unlimited drive" if row["storage_capacity_gb"] is None else "no time in the trace"
-        return Card(label, None, range=why)
-    per_day = f"{format_number(_number(row, 'write_bytes_per_day_nvme') / 2**30)} GiB a day"
-    pace = "at the trace's own pace; lower is better"
-    return Card(label, format_number(written), range=per_day, hint=pace)
+def _list_sizes(sweep: SweepTable, row: Row, purpose: str) -> Iterator[Figure]:
+    """Yield the capacity of each tier that a cell has."""
+    note = f"{row['hit_rate_tokens']:.1%} of prompt tokens, {sweep.label(row)}"
+    for name in filter(row.get, sweep.axes or CAPACITIES):
+        yield _make_figure(row, name, f"{MEMORY[CAPACITIES[name]]} {purpose}", "GiB", note)
 
 
-def _make_rules_card(sweep: SweepTable, spread: LabelSpread) -> Card:
-    label = f"Best of {spread.labels} {sweep.rules}"
-    if spread.is_alike:
-        return Card(label, "equal", range="within 0.5 points at every size")
-    ahead = f"up to {spread.points:.1f} points above {spread.other}"
-    if len(spread.best) > _LARGE:
-        return Card(label, f"+{spread.points:.1f}", "points", f"{spread.best} above {spread.other}")
-    return Card(label, spread.best, range=ahead)
+def tabulate_cells(sweep: SweepTable) -> Table:
+    """Return the cells: what differs between them, and their main counts.
+
+    Counts of a tier that no cell has are left out. The cell with the least memory is marked.
+    """
+    absent = tuple(tier for name, tier in CAPACITIES.items() if (sweep.cells[name] == 0).all())
+    hidden = {"cell", *CAPACITIES}
+    if "nvme" in absent:
+        hidden |= {_DAY, "drive_writes_per_day"}
+    counts = [name for name in _COLUMNS if not name.endswith(absent) and name not in hidden]
+    per_day = (pl.col("write_bytes_per_day_nvme") / 2**30).alias(_DAY)
+    cells = sweep.cells.with_columns(per_day).select("cell", *sweep.labels, *sweep.axes, *counts)
+    least = find_least(sweep)
+    return Table(
+        name="plans",
+        title=f"{len(cells):,} plans",
+        columns=[_COLUMNS.get(name, Column(name)) for name in cells.columns],
+        rows=cells.rows(),
+        is_folded=len(cells) > _OPEN_ROWS,
+        marked=frozenset([] if least is None else [cells["cell"].to_list().index(least["cell"])]),
+    )
 
 
-def _list_time_cards(sweep: SweepTable) -> Iterator[Card]:
-    if "wall_clock_tok_s" not in sweep.cells.columns:
-        return
-    cells = list_possible(sweep).drop_nulls("wall_clock_tok_s")
-    if len(cells):
-        row = cells.sort(-pl.col("wall_clock_tok_s"), "cell").row(0, named=True)
-        rate = format_number(round(row["wall_clock_tok_s"]))
-        yield Card("Fastest, predicted", rate, "tokens/s", sweep.name(row))
+def _tabulate_settings(sweep: SweepTable) -> Table:
+    info = sweep.info
+    origin = {"trace fingerprint": info.trace_fingerprint, "made by": info.release}
+    return Table(
+        name="settings",
+        title="Settings of all plans",
+        columns=[Column("setting"), Column("value")],
+        rows=[*(origin | info.settings).items()],
+        is_folded=True,
+    )
+
+
+def tabulate_curves(sweep: SweepTable) -> Table:
+    """Return a row for each curve, with its knee and its cliff; steep cliffs first."""
+    every = [curve for axis in sweep.axes for curve in sweep.curves(axis, "tokens")]
+    curves = [curve for curve in every if len(curve.planned) > 1]
+    rows = [_list_shape(curve) for curve in curves]
+    return Table(
+        name="curves",
+        title="Every curve: a cliff is where halving the memory loses the most",
+        columns=_CURVES,
+        rows=sorted(rows, key=lambda row: -(row[-2] or 0.0)),  # type: ignore[operator]  # points
+        notes=[f"{curve.name}: a larger size hits less somewhere" for curve in curves if _falls(curve)],
+        is_folded=len(curves) > _OPEN_ROWS,
+    )
+
+
+def _list_shape(curve: Curve) -> list[Cell]:
+    knee, cliff = find_knee(curve), find_cliff(curve)
+    steep = (cliff.below.gib, cliff.above.gib, cliff.points) if cliff else (None, None, None)
+    ends = (*curve.planned[0], *curve.planned[-1])
+    return [curve.name, MEMORY[curve.tier], *ends, knee and knee.gib, *steep, curve.bound]
+
+
+def _falls(curve: Curve) -> bool:
+    """Return whether a larger size hits less, as Belady's anomaly makes FIFO do."""
+    rates = [point.rate for point in curve.points]
+    return rates != sorted(rates)
 
 
 def _list_doubts(sweep: SweepTable) -> Iterator[DoubtLine]:
     info = sweep.info
-    times = "nothing here says how fast a drive is"
-    if info.prediction is not None:
-        times = "times are predicted from a profile"
+    source = "no time is known" if info.prediction is None else "times are predicted from a profile"
     yield DoubtLine(
-        "Planned, not measured",
-        f"Hits and bytes are those of plans, which a replay would execute exactly; {times}",
-        "execute the cell that you choose with `replayer run`",
+        headline="planned, not measured",
+        text=f"a replay would execute exactly these hits and bytes; {source}",
+        advice="execute the cell that you choose with `replayer run`",
     )
     if info.span_s < SHORT_S:
         yield DoubtLine(
-            "Short trace",
-            f"The trace spans {info.span_s:,.0f} s. Bytes and drive writes per day are those of a"
+            headline="short trace",
+            text=f"it spans {info.span_s:,.0f} s, so bytes and drive writes per day are those of a"
             " machine that is as busy as this all day, and a longer trace may ask for more memory",
-            "plan an hour or more of your own log",
+            advice="plan an hour or more of your own log",
         )
     if (gap := _find_gap(sweep)) is not None:
         yield gap
     if info.order.kind != "trace":
         yield DoubtLine(
-            "Order differs between plans",
-            "A faster system gets its next requests sooner, so plans do not see one sequence of"
+            headline="order differs between plans",
+            text="a faster system gets its next requests sooner, so plans do not see one sequence of"
             " requests, nor does the bound: differences of a few tenths of a point mean nothing",
-            "plan in the trace's order to compare policies",
+            advice="plan in the trace's order to compare policies",
         )
     if sweep.cells["policy"].str.contains(FUTURE, literal=True).any():
         yield DoubtLine(
-            f"{FUTURE.capitalize()} is a bound",
-            f"No engine can have the policy {FUTURE}, which knows the future; it is drawn, and"
-            " neither chosen nor compared above",
-            "take the distance to it as what a better policy could still gain",
+            headline=f"{FUTURE} is a bound",
+            text="no engine can know the future: it is drawn, and neither chosen nor compared",
+            advice="take the distance to it as what a better policy could still gain",
         )
 
 
@@ -286,32 +303,16 @@ def _find_gap(sweep: SweepTable) -> DoubtLine | None:
     """Return the doubt that a smaller size than the least one might do; None without a smaller."""
     least = find_least(sweep)
     if least is None:
-        text = f"No cell hits {ENOUGH:.0%} of what unlimited memory hits"
-        return DoubtLine("Too little memory", text, "plan larger sizes")
+        text = f"no cell hits {ENOUGH:.0%} of what {_BOUND} hits"
+        return DoubtLine(headline="too little memory", text=text, advice="plan larger sizes")
     for name, tier in CAPACITIES.items():
-        below = [one for one in sweep.cells[name] if least[name] is not None and one is not None]
-        size = _number(least, name) if below else 0.0
-        smaller = max((one for one in below if one < size), default=None)
-        if smaller is not None:
-            between = f"{smaller:g} and {size:g} GiB of {MEMORY[tier]}"
+        sizes = sweep.cells[name]
+        below = sizes.filter(sizes < least[name])  # none if the least one is unlimited
+        if len(below):
+            between = " and ".join(f"{gib:g}" for gib in (below.sort()[-1], least[name]))
             return DoubtLine(
-                f"No size between {between} was planned",
-                "The least size that hits enough may be anywhere between these two",
-                "plan sizes in between, or search with `replayer size`",
+                headline=f"no size between {between} GiB of {MEMORY[tier]} was planned",
+                text="the least size that hits enough may be anywhere between these two",
+                advice="plan sizes in between, or search with `replayer size`",
             )
     return None
-
-
-def _begin(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
-def _number(row: Row, name: str) -> float:
-    value = row[name]
-    assert isinstance(value, int | float)
-    return float(value)
-
-
-def _percent(share: object) -> str:
-    assert isinstance(share, int | float)
-    return f"{share:.1%}"

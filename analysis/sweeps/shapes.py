@@ -1,13 +1,14 @@
-"""Knees and cliffs of curves, and the Pareto front of writes against hits (`docs/policies.md`)."""
+"""Shapes of a sweep: knees and cliffs of curves, the best cells and rules, the Pareto front."""
 
 import itertools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
 
-from analysis.sweeps.sweep import MEMORY, Curve, Point, SweepTable
+from analysis.sweeps.sweep import CAPACITIES, Curve, Point, SweepTable
 
 CLIFF: Final = 0.1
 """Share of the bound per halving from which a loss is a cliff."""
@@ -15,6 +16,14 @@ LEAST_RISE: Final = 0.05
 """Rise of the hit rate from which a curve can have a knee: a flat one has none."""
 KNEE_RISE: Final = 0.1
 """A knee is at least this share of the curve's height above the straight line between its ends."""
+ENOUGH: Final = 0.9
+"""Share of the bound from which a cell hits enough."""
+ALIKE: Final = 0.005
+"""Hit rates that differ by less are called alike: half a percentage point."""
+FUTURE: Final = "belady"
+"""A policy that knows the future: no engine has it, so its cells are never chosen."""
+
+Row = dict[str, object]
 
 
 @dataclass(frozen=True)
@@ -43,10 +52,10 @@ def find_cliff(curve: Curve) -> Cliff | None:
 
 
 def find_knee(curve: Curve) -> Point | None:
-    """Return the point after which more memory brings less, by Kneedle's rule; None without one.
+    """Return the point after which more memory brings less; None without one.
 
-    Capacity (as a logarithm) and rate are scaled to 0 to 1; the knee is the point that is the
-    furthest above the diagonal.
+    Kneedle (Satopää et al., 2011): capacity (as a logarithm) and rate are scaled to 0 to 1; the
+    knee is the point that is the furthest above the diagonal.
     """
     first, last = curve.points[0], curve.points[-1]
     if len(curve.points) < 3 or last.rate - first.rate < LEAST_RISE:
@@ -60,39 +69,115 @@ def find_knee(curve: Curve) -> Point | None:
     return knee if rise(knee) >= KNEE_RISE else None
 
 
-def describe_curve(curve: Curve) -> str:
-    """Return what a curve looks like, as a sentence."""
-    first, last = curve.points[0], curve.points[-1]
-    parts = []
-    if len(curve.points) == 1:
-        parts.append(f"{_percent(first.rate)} at {first.gib:g} GiB")
-    else:
-        end = f"{_percent(last.rate)} at {last.gib:g} GiB"
-        parts.append(f"{_percent(first.rate)} at {first.gib:g} GiB to {end}")
-    if cliff := find_cliff(curve):
-        parts.append(
-            f"a cliff between {cliff.below.gib:g} and {cliff.above.gib:g} GiB, where halving loses"
-            f" {cliff.points:.1f} points"
-        )
-    if knee := find_knee(curve):
-        times, gained = last.gib / knee.gib, 100 * (last.rate - knee.rate)
-        parts.append(
-            f"a knee at {knee.gib:g} GiB ({_percent(knee.rate)}), above which {times:.3g} times the"
-            f" memory brings {gained:.1f} points"
-        )
-    if (fall := _find_fall(curve)) is not None:
-        parts.append(f"more memory hits less from {fall[0].gib:g} to {fall[1].gib:g} GiB")
-    if curve.bound is not None:
-        missing = 100 * (curve.bound - last.rate)
-        below = f"{missing:.1f} points below unlimited memory"
-        parts.append(below if missing >= 0.05 else "the bound is reached")
-    return f"{MEMORY[curve.tier]}, {curve.name}: {'; '.join(parts)}."
+def find_plateau(curve: Curve) -> Point:
+    """Return the smallest point from which no larger one hits ALIKE more."""
+    points = curve.points
+    tops = [max(later.rate for later in points[at:]) for at in range(len(points))]
+    return next(point for point, top in zip(points, tops, strict=True) if top - point.rate < ALIKE)
 
 
-def _find_fall(curve: Curve) -> tuple[Point, Point] | None:
-    """Return the neighbours between which the rate falls the most; None if it never falls."""
-    falls = [pair for pair in itertools.pairwise(curve.points) if pair[1].rate < pair[0].rate]
-    return min(falls, key=lambda pair: pair[1].rate - pair[0].rate, default=None)
+def find_main_curve(sweep: SweepTable, label: str) -> Curve | None:
+    """Return the curve of a label on which memory matters the most; None without any.
+
+    It is the one that rises the most, from no memory of its tier where that was planned.
+    """
+    curves = [
+        curve
+        for axis in sweep.axes
+        for curve in sweep.curves(axis, "tokens")
+        if curve.label == label and len(curve.planned) > 1
+    ]
+    return max(curves, key=_measure_rise, default=None)
+
+
+def _measure_rise(curve: Curve) -> float:
+    return max(point.rate for point in curve.points) - curve.planned[0].rate
+
+
+def list_possible(sweep: SweepTable) -> pl.DataFrame:
+    """Return the cells with prompts whose policy an engine could have."""
+    cells = sweep.cells.drop_nulls("hit_rate_tokens")
+    possible = cells.filter(~pl.col("policy").str.contains(FUTURE, literal=True))
+    return cells if possible.is_empty() else possible
+
+
+def find_best(sweep: SweepTable) -> Row | None:
+    """Return the cell that hits the most; of several that with the fewest bytes written."""
+    order = [-pl.col("hit_rate_tokens"), pl.col("write_bytes_nvme"), *_by_size(), pl.col("cell")]
+    return _first(list_possible(sweep).sort(order))
+
+
+def find_least(sweep: SweepTable, *, drive: bool = True) -> Row | None:
+    """Return the cell with the least memory that hits ENOUGH of what unlimited memory hits.
+
+    GPU memory counts before DRAM, and DRAM before the drive. Of the cells of that size it is the
+    one that hits the most.
+
+    Args:
+        sweep: the cells.
+        drive: whether the cell may have a drive.
+    """
+    is_enough = pl.col("hit_rate_tokens") >= ENOUGH * pl.col("bound_tokens")
+    cells = list_possible(sweep).filter(is_enough)
+    if not drive:
+        cells = cells.filter(pl.col("storage_capacity_gb") == 0)
+    return _first(cells.sort([*_by_size(), -pl.col("hit_rate_tokens"), pl.col("cell")]))
+
+
+def _by_size() -> Iterator[pl.Expr]:
+    return (pl.col(name).fill_null(float("inf")) for name in CAPACITIES)
+
+
+def _first(cells: pl.DataFrame) -> Row | None:
+    return None if cells.is_empty() else cells.row(0, named=True)
+
+
+@dataclass(frozen=True)
+class LabelSpread:
+    """The differences between labels in cells of equal sizes.
+
+    Attributes:
+        best: the label that hits the most on average over the sizes that all labels have.
+        labels: how many there are.
+        points: percentage points by which the best is ahead of another where it is most ahead.
+        other: that label.
+        row: a cell of that size.
+        widest: percentage points between any two labels where they differ the most.
+    """
+
+    best: str
+    labels: int
+    points: float
+    other: str
+    row: Row
+    widest: float
+
+    @property
+    def is_alike(self) -> bool:
+        """Whether no two labels differ by ALIKE at any size."""
+        return self.widest < 100 * ALIKE
+
+
+def compare_labels(sweep: SweepTable) -> LabelSpread | None:
+    """Compare the labels at equal sizes; None if there is one, or no size that all of them have."""
+    cells = list_possible(sweep)
+    rows = cells.with_columns(label=pl.Series(map(sweep.label, cells.iter_rows(named=True))))
+    labels = rows["label"].unique(maintain_order=True).to_list()
+    if len(labels) < 2:
+        return None
+    rates: list[tuple[Row, dict[str, float]]] = []
+    for _, group in rows.group_by(*CAPACITIES, maintain_order=True):
+        best = group.group_by("label", maintain_order=True).agg(pl.col("hit_rate_tokens").max())
+        if len(best) == len(labels):
+            rates.append((group.row(0, named=True), dict(best.iter_rows())))
+    if not rates:
+        return None
+    best_label = max(labels, key=lambda label: sum(own[label] for _, own in rates))
+    row, own = max(rates, key=lambda pair: pair[1][best_label] - min(pair[1].values()))
+    other = min(own, key=lambda label: own[label])
+    widest = max(max(each.values()) - min(each.values()) for _, each in rates)
+    points = 100 * (own[best_label] - own[other])
+    return LabelSpread(best_label, len(labels), points, other, row, 100 * widest)
 
 
 def find_front(sweep: SweepTable) -> pl.DataFrame:
@@ -104,22 +189,14 @@ def find_front(sweep: SweepTable) -> pl.DataFrame:
         The columns name, gib (written to nvme), rate (of prompt tokens), cell, and front (a
         boolean), by rising gib; cells without prompts are left out. Empty if no cell has an nvme tier.
     """
-    cells = sweep.cells.filter(pl.col("hit_rate_tokens").is_not_null())
-    rows = [
-        {
-            "name": sweep.name(row),
-            "gib": row["write_bytes_nvme"] / 2**30,
-            "rate": row["hit_rate_tokens"],
-            "cell": row["cell"],
-        }
-        for row in cells.iter_rows(named=True)
-    ]
-    if not any(row["gib"] for row in rows):
+    cells = sweep.cells.drop_nulls("hit_rate_tokens")
+    if not (cells["write_bytes_nvme"] > 0).any():
         return pl.DataFrame()
-    table = pl.DataFrame(rows).sort("gib", -pl.col("rate"), "cell")
+    table = cells.select(
+        pl.Series("name", map(sweep.name, cells.iter_rows(named=True))),
+        (pl.col("write_bytes_nvme") / 2**30).alias("gib"),
+        pl.col("hit_rate_tokens").alias("rate"),
+        "cell",
+    ).sort("gib", -pl.col("rate"), "cell")
     is_best = table["rate"] > table["rate"].cum_max().shift(1).fill_null(-1.0)
     return table.with_columns(front=is_best)
-
-
-def _percent(share: float) -> str:
-    return f"{share:.1%}"

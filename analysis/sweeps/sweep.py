@@ -1,9 +1,9 @@
 """A sweep as curves: hit rates over the capacity of one tier, everything else the same."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import polars as pl
 
@@ -21,30 +21,22 @@ TIMES: Final = {
 """Columns that a profile predicts, with what they are."""
 MEMORY: Final = {"gpu": "GPU memory", "cpu": "DRAM", "nvme": "drive"}
 """What a tier's capacity is called in sentences."""
-_LABELS: Final = ("model", "arrangement", "policy", "ttl_s", "chunk_tokens")
-_NOUNS: Final = {
+LABELS: Final = {
     "model": "models",
     "arrangement": "arrangements",
     "policy": "policies",
     "ttl_s": "TTLs",
     "chunk_tokens": "chunk sizes",
 }
+"""Settings that a curve has besides capacities, with the noun for several."""
 _UNITS: Final = {"ttl_s": "TTL {} s", "chunk_tokens": "chunks of {}"}
 
 
-@dataclass(frozen=True)
-class Point:
-    """One cell on a curve.
-
-    Attributes:
-        gib: capacity of the tier.
-        rate: hit rate; on a curve of TIMES, the predicted value.
-        cell: number of the cell.
-    """
+class Point(NamedTuple):
+    """A capacity of a tier in GiB, and its hit rate; on a curve of TIMES the predicted value."""
 
     gib: float
     rate: float
-    cell: int
 
 
 @dataclass(frozen=True)
@@ -56,18 +48,21 @@ class Curve:
         by: what the rate counts, a key of RATES; or a key of TIMES.
         label: arrangement, policy and other rules.
         beside: the capacities of the other tiers; empty if they are the same in all cells.
-        points: by capacity, without cells in which it is unlimited or 0.
+        planned: a point per finite capacity, by capacity; 0 is the cell without the tier.
         bound: the rate with unlimited memory; None if nothing was asked, or of TIMES.
-        without: the cell without the tier; None if it was not planned.
     """
 
     tier: str
     by: str
     label: str
     beside: str
-    points: tuple[Point, ...]
+    planned: tuple[Point, ...]
     bound: float | None
-    without: Point | None = None
+
+    @property
+    def points(self) -> tuple[Point, ...]:
+        """The points with the tier."""
+        return tuple(point for point in self.planned if point.gib)
 
     @property
     def name(self) -> str:
@@ -97,13 +92,13 @@ class SweepTable:
     @property
     def labels(self) -> list[str]:
         """Names of the other settings that differ; the arrangement alone if none does."""
-        differing = [name for name in _LABELS if self._differs(name)]
+        differing = [name for name in LABELS if self._differs(name)]
         return differing or ["arrangement"]
 
     @property
     def rules(self) -> str:
         """The noun for what labels tell apart, as `policies`."""
-        return _NOUNS[self.labels[0]] if len(self.labels) == 1 else "combinations of rules"
+        return LABELS[self.labels[0]] if len(self.labels) == 1 else "combinations of rules"
 
     def _differs(self, name: str) -> bool:
         if name in ("arrangement", "model"):
@@ -130,26 +125,19 @@ class SweepTable:
             by: what the rate counts, a key of RATES; or a key of TIMES.
         """
         others = [name for name in self.axes if name != axis]
-        keys = [*others, *self.labels]
         rate = f"hit_rate_{by}" if by in RATES else by
+        # The first cell of a capacity is the best, where cells differ in nothing that is named.
+        order = [axis, get_direction(by) * -pl.col(rate), "cell"]
         curves = []
-        for _, rows in self.cells.group_by(keys, maintain_order=True):
-            drawn = rows.drop_nulls([axis, rate]).sort(axis, "cell").select(axis, rate, "cell")
-            best = list(_best_of_each((Point(*row) for row in drawn.iter_rows()), by))
-            first = rows.row(0, named=True)
+        for _, rows in self.cells.group_by([*others, *self.labels], maintain_order=True):
+            best = rows.drop_nulls([axis, rate]).sort(order).unique(axis, keep="first", maintain_order=True)
+            points = tuple(Point(*row) for row in best.select(axis, rate).iter_rows())
             bound = rows[f"bound_{by}"].max() if by in RATES else None
-            curves.append(
-                Curve(
-                    CAPACITIES[axis],
-                    by,
-                    self.label(first),
-                    describe_sizes(first, others),
-                    tuple(point for point in best if point.gib),
-                    bound,  # type: ignore[arg-type]  # a float, or None
-                    next((point for point in best if not point.gib), None),
-                )
-            )
-        return [curve for curve in curves if curve.points]
+            first = rows.row(0, named=True)
+            beside = describe_sizes(first, others)
+            if any(point.gib for point in points):
+                curves.append(Curve(CAPACITIES[axis], by, self.label(first), beside, points, bound))  # type: ignore[arg-type]
+        return curves
 
 
 def get_direction(by: str) -> int:
@@ -157,24 +145,14 @@ def get_direction(by: str) -> int:
     return -1 if by in TIMES and describe(by).better == "lower" else 1
 
 
-def _best_of_each(points: Iterator[Point], by: str) -> Iterator[Point]:
-    """Yield one point per capacity: the best, where cells differ in nothing that is named."""
-    sign = get_direction(by)
-    best: dict[float, Point] = {}
-    for point in points:
-        if point.gib not in best or sign * point.rate > sign * best[point.gib].rate:
-            best[point.gib] = point
-    yield from best.values()
-
-
 def describe_sizes(row: dict[str, object], names: Sequence[str]) -> str:
     """Return the capacities of these names in words."""
-    return ", ".join(describe_size(name, row[name]) for name in names)
+    return ", ".join(describe_size(CAPACITIES[name], row[name]) for name in names)
 
 
-def describe_size(name: str, gib: object) -> str:
+def describe_size(tier: str, gib: object) -> str:
     """Return a capacity in words: `64 GiB of DRAM`, `no drive`, `unlimited drive`."""
-    memory = MEMORY[CAPACITIES[name]]
+    memory = MEMORY[tier]
     if gib is None:
         return f"unlimited {memory}"
     return f"{_plain(gib)} GiB of {memory}" if gib else f"no {memory}"
@@ -192,8 +170,3 @@ def open_sweep(path: Path) -> SweepTable:
     """
     table, info = read_simulation(path)
     return SweepTable(path, pl.DataFrame(table), info)
-
-
-def is_sweep(path: Path) -> bool:
-    """Return whether a path is a file: a run is a directory."""
-    return path.is_file()

@@ -1,7 +1,6 @@
 """What people read first: hit rates with first touches, parts of a request's time, wear at whose pace, who is to blame."""
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +11,15 @@ from analysis.cli import main
 from analysis.doubts import checks as doubts
 from analysis.doubts.doubt import Evidence, Moved
 from analysis.log.log import Targets
+from analysis.metrics.headlines import SUMMARY
 from analysis.report.data import gather
 from analysis.report.first_screen.cards import make_cards
 from analysis.summary.summary import summarise
-from analysis.summary.text import render
 from replayer.schema import WAITS, read_run
 from tests.analysis import metric_oracle
 from tests.support.logs import make_rows, samples, write_run
 from tests.support.paths import ROOT
+from tests.support.summaries import show
 
 S = 10**9
 
@@ -58,7 +58,7 @@ def test_a_block_trace_leads_with_the_share_of_its_prompts(tmp_path: Path) -> No
     """19 blocks of 20 are touched for the first time: 5% of the prompt, though each re-read hits."""
     rows = [row(n) for n in range(19)] + [row(19, **HIT)]
     found = summarise(write_run(tmp_path / "run", rows))
-    text = render([found])
+    text = show(found)
     assert line_of(text, "prompt tokens from the cache, first touches included") == ["5.0%"]
     assert line_of(text, "tokens touched first (compulsory misses)") == [f"{19 * 512:,}"]
     assert line_of(text, "re-reads that hit (hits / reads), first touches left out") == ["100.0%"]
@@ -89,15 +89,14 @@ def test_sessions_count_alike_however_long_they_are(tmp_path: Path) -> None:
 
 def test_the_parts_of_a_requests_time_add_up(tmp_path: Path) -> None:
     rows = [row(n, **HIT, request_id=n // 3, start_ns=n * S + S // 4, end_ns=(n + 1) * S + S // 4) for n in range(9)]
-    text = render([summarise(write_run(tmp_path / "run", rows, token_ms=100.0))])
-    whole = float(line_of(text, "end to end, mean per request, ms =")[0].replace(",", ""))
-    parts = re.findall(r"^ +\+ .*? (-?[\d.,]+)$", text, re.M)
+    found = summarise(write_run(tmp_path / "run", rows, token_ms=100.0)).metrics
+    parts = [entry.strip(" +") for section in SUMMARY.values() for entry in section if "  + " in entry]
     assert len(parts) == 5
-    assert sum(float(part.replace(",", "")) for part in parts) == pytest.approx(whole, abs=0.5)
+    assert sum(found[part] or 0.0 for part in parts) == pytest.approx(found["e2e_mean_ms"])
 
 
 def test_pace_asap_shows_no_part_of_nothing(tmp_path: Path) -> None:
-    text = render([summarise(write_run(tmp_path / "run", [row(0), row(1)], token_ms=1.0, pace="asap"))])
+    text = show(summarise(write_run(tmp_path / "run", [row(0), row(1)], token_ms=1.0, pace="asap")))
     assert "generation" not in text
 
 
@@ -118,7 +117,7 @@ def test_wear_says_at_whose_pace(tmp_path: Path, pace: str, speedup: float, told
     info = json.loads((place / "run.json").read_text())
     info["conditions"]["speedup"] = speedup
     (place / "run.json").write_text(json.dumps(info))
-    assert told in render([summarise(place)])
+    assert told in show(summarise(place))
 
 
 # What runs are held against

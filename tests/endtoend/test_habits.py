@@ -16,9 +16,10 @@ from click.testing import CliRunner, Result
 import tracegen.cli
 from analysis.cli import main
 from analysis.commands.directories import find_runs
+from analysis.metrics.headlines import heading
 from analysis.summary import glossary, percentiles
-from analysis.summary import text as render
-from analysis.summary.across_runs import merge_texts
+from analysis.summary.across_runs import list_merged
+from analysis.summary.answer import compare_work, list_verdicts
 from tests.support import traces
 from tests.support.crafted_runs import clean
 from tests.support.summaries import FAILED, summary_of
@@ -92,8 +93,8 @@ def test_every_command_takes_a_series(sweep: Path) -> None:
     told = json.loads(call("summary", sweep, "--json").stdout)
     assert [str(Path(found["run"]).relative_to(sweep)) for found in told] == ORDER
     shown = call("check", sweep).stdout
-    assert "VALID: 6 of 6 runs: complete" in shown
-    assert shown.splitlines()[-1].startswith("6 runs, same work: ")
+    assert "6 of 6 runs  VALID" in shown
+    assert shown.splitlines()[-1].startswith("VALID: 6 runs, same work: ")
     assert len(json.loads(call("assess", sweep, "--json").stdout)) == 6
     shown = call("report", sweep, "--format", "csv").stdout
     assert "\nb/trial_10," in shown
@@ -113,34 +114,23 @@ def test_what_holds_no_run_is_named(tmp_path: Path, make: bool) -> None:
 
 
 def test_findings_that_differ_in_figures_are_one_line() -> None:
-    names = [f"t{number}" for number in range(12)]
-    texts = {f"{17 + number}.5 s of 1,2{number:02} are too short": [name] for number, name in enumerate(names)}
-    assert merge_texts(texts, names) == "12 of 12 runs: 17.5 to 28.5 s of 1,200 to 1,211 are too short"
-    assert merge_texts({"always": names}, names) == "always"
-    assert merge_texts({"one (5)": ["t0"], "one (6)": ["t1"]}, names) == "t0: one (5); t1: one (6)"
-    assert (
-        merge_texts({"a": ["t0"], "b": ["t1"], "c": ["t2"]}, names)
-        == "t0: a; likewise, with other figures, 2 more runs"
-    )
+    texts = [f"{17 + number}.5 s of 1,2{number:02} are too short" for number in range(12)]
+    assert list_merged(texts) == ["17.5 to 28.5 s of 1,200 to 1,211 are too short"]
+    assert list_merged(["one (5)", "other", "one (6)"]) == ["one (5 to 6)", "other"]
 
 
 def test_work_is_compared_within_configurations() -> None:
     runs = [
         summary_of(run=f"{case}{n}", conditions={"users": case}, nvme_reads=case) for case in (1, 2) for n in range(6)
     ]
-    told = render.format_verdicts(runs)
-    assert told == [
-        "VALID: 12 of 12 runs: complete, no move failed, log and plan agree.",
-        "12 runs, 2 configurations, 6 trials each; work is equal within each.",
-    ]
+    complete = "complete, no move failed, log and plan agree"
+    assert list_verdicts(runs) == [("12 of 12 runs", "VALID", complete)]
+    assert compare_work(runs) == "12 runs, 2 configurations, 6 trials each; work is equal within each."
     runs[3] = replace(runs[3], metrics=runs[3].metrics | {"nvme_reads": 9})
     ending = "12 runs, 2 configurations, 6 trials each; within 1 of them work differs: nvme_reads."
-    assert render.format_verdicts(runs)[-1] == ending
+    assert compare_work(runs) == ending
     runs[0] = runs[0].with_doubts(after=[FAILED])
-    assert render.format_verdicts(runs)[:2] == [
-        "VALID: 11 of 12 runs: complete, no move failed, log and plan agree.",
-        f"NOT VALID: 10: {FAILED.text}.",
-    ]
+    assert list_verdicts(runs) == [("11 of 12 runs", "VALID", complete), ("10", "NOT VALID", FAILED.text)]
 
 
 # Percentiles of few samples
@@ -186,8 +176,7 @@ def test_aliases_name_metrics(alias: str) -> None:
 
 def test_ttft_is_found_and_shown() -> None:
     assert "ttfb_{stat}_ms (lower is better): TTFT (storage part): " in call("metrics", "ttft").stdout
-    labels = {name: label for lines in render.SECTIONS.values() for label, name, _ in lines}
-    assert labels["ttfb_p99_ms"] == "time to first byte (part of TTFT), P99 per request, ms"
+    assert heading("ttfb_p99_ms") == "time to first byte (part of TTFT), P99 per request, ms"
 
 
 def test_words_of_definitions_are_found() -> None:
@@ -211,7 +200,7 @@ def live(one: Path, tmp_path: Path) -> Iterator[Path]:
 
 def test_a_live_run_is_told_from_a_killed_one(live: Path, one: Path, tmp_path: Path) -> None:
     shown = call("summary", live).stdout
-    assert shown.splitlines()[0] == "live: still running: figures so far."
+    assert "INVALID: still running: figures so far; " in shown
     assert f"NOT VALID: {live}: still running: figures so far." in shown
     assert "killed" not in shown
     assert "still running" in call("check", live, code=1).stdout

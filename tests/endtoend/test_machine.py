@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 from analysis.summary.summary import check_run, summarise
-from analysis.summary.text import render
 from replayer.machine import device_counters as counters
 from replayer.machine.device_counters import Sampler
 from replayer.models.geometry import TokenBytes
@@ -25,6 +24,7 @@ from tests.support import traces
 from tests.support.crafted_runs import SECOND, Crafted, clean
 from tests.support.doubts import Change, counted, found, queued
 from tests.support.going_runs import Going, going, info
+from tests.support.summaries import show
 from tracegen.errors import InputError
 from tracegen.schema import Trace
 
@@ -128,7 +128,7 @@ def test_nobody_is_told_to_raise_workers_where_cpus_lack(tmp_path: Path, lack: C
 def test_what_the_machine_did_stands_in_the_summary(tmp_path: Path) -> None:
     run = clean()
     measured(run, run_delay_ns=SECOND // 250, system_cpu=ALONE_CPU + 0.1)
-    (line,) = [line for line in render([summarise(run.save(tmp_path / "run"))]).splitlines() if "machine:" in line]
+    (line,) = [line for line in show(summarise(run.save(tmp_path / "run"))).splitlines() if "machine:" in line]
     assert "foreign CPU 0.10 of 16 cores, run-queue delay 0.4% of I/O time" in line
     assert "foreign I/O 0.0% of the device's bytes, longest sample gap 1.0 s" in line
 
@@ -140,9 +140,9 @@ def test_what_an_older_release_did_not_measure_is_not_0(tmp_path: Path) -> None:
     assert summary.is_valid
     names = ("run_delay_s", "throttled_s", "steal_cpu", "foreign_io_share", "foreign_cpu_share")
     assert [summary.metrics[name] for name in names] == [None] * len(names)
-    assert "run-queue delay not measured, foreign I/O not measured" in render([summary])
+    assert "run-queue delay not measured, foreign I/O not measured" in show(summary)
     run.samples = None
-    assert "longest sample gap not measured" in render([summarise(run.save(tmp_path / "none"))])
+    assert "longest sample gap not measured" in show(summarise(run.save(tmp_path / "none")))
 
 
 # Whose reads they were

@@ -6,8 +6,10 @@ from typing import Any
 import msgspec
 
 from analysis.doubts.doubt import Doubt
+from analysis.summary.answer import answer_runs
 from analysis.summary.run_summary import MachineName, Metrics, Provenance, Summary
 from replayer.schema import Conditions, PredictionInfo
+from views.text import render_text
 
 METRICS: Metrics = {"wall_clock_tok_s": 100.0, "hit_rate": 0.5}
 CONDITIONS: dict[str, Any] = {
@@ -47,3 +49,8 @@ def summary_of(
         storage=None,
     )
     return Summary(run, tuple(doubts), provenance, METRICS | metrics, bottleneck="queue", prediction=prediction)
+
+
+def show(*summaries: Summary) -> str:
+    """Return what `analysis summary` prints."""
+    return render_text(answer_runs(summaries))

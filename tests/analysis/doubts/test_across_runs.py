@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from analysis.doubts.doubt import Doubt
-from analysis.summary import text as render
-from analysis.summary.across_runs import add_shared_doubts
+from analysis.summary.across_runs import add_shared_doubts, list_doubt_lines
 from analysis.summary.run_summary import Summary
 from tests.support.summaries import MACHINE, summary_of
 
@@ -45,12 +44,8 @@ def test_each_configuration_has_its_own_trials() -> None:
     texts = [[doubt.text for doubt in summary.doubts] for summary in told]
     assert texts[0] == texts[1] != texts[2] == texts[3]
     assert texts[4] == []
-    assert (
-        render.format_doubts([replace(summary, run=f"run{i}") for i, summary in enumerate(told)])[0].count(
-            " trials of "
-        )
-        == 2
-    )
+    (line,) = list_doubt_lines([f"run{number}" for number in range(5)], told)
+    assert line.runs == "run0, run1, run2, run3"
 
 
 def test_copies_are_not_trials() -> None:

@@ -33,7 +33,8 @@ def test_an_invalid_run_is_named_first_and_last(tmp_path: Path) -> None:
     run.info["status"] = "incomplete"
     place = run.save(tmp_path / "run")
     lines = call("summary", place).stdout.splitlines()
-    assert lines[0].startswith("INVALID: incomplete: ")
+    assert lines[0] == f"NOT VALID: {place}"
+    assert any(line.startswith("INVALID: incomplete: ") for line in lines)
     assert lines[-1].startswith("NOT VALID: ")
     assert json.loads(call("summary", place, "--json").stdout)["valid"] is False
 

@@ -94,8 +94,8 @@ def test_a_mark_goes_with_its_version(tmp_path: Path, version: int, is_marked: b
 
 def test_check_says_that_a_run_is_predicted(tmp_path: Path) -> None:
     place = mark(clean()).save(tmp_path / "run")
-    (line,) = call("check", place).stdout.splitlines()
-    assert line == f"VALID PREDICTION: {place}: complete, log and plan agree; nothing was measured."
+    shown = call("check", place).stdout.splitlines()
+    assert shown[-1] == f"VALID PREDICTION: {place}: complete, log and plan agree; nothing was measured."
     assert json.loads(call("check", place, "--json").stdout) == {
         "run": str(place),
         "valid": True,

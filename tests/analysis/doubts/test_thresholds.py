@@ -244,6 +244,7 @@ def test_notes_on_times_of_requests_appear_once(tmp_path: Path, changes: dict[st
     run.rows["qos"] = run.rows["request_id"] % 3
     conditions(run, **changes)
     told = call("summary", run.save(tmp_path / "run")).stdout
-    notes = [line for line in told.splitlines() if line.startswith(("QoS classes", "No times per request"))]
+    lines = map(str.strip, told.splitlines())
+    notes = [line for line in lines if line.startswith(("QoS classes", "No times per request"))]
     assert [line.startswith(note or "") for line in notes] == [True] * (note is not None)
     assert ("end to end, P95 per request" in told) == (changes["pace"] != "asap")

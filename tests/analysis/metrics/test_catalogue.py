@@ -12,7 +12,6 @@ from analysis.metrics.catalogue import CATALOGUE, GROUPS, describe
 from analysis.metrics.metric import COUNT_UNITS, places_of
 from analysis.submission.rules import RULES
 from analysis.summary.summary import summarise
-from analysis.summary.text import SECTIONS
 from tests.analysis import metric_oracle
 from tests.analysis.metrics.shared_logs import ranks
 from tests.support.command_line import Run
@@ -181,14 +180,10 @@ def test_selections_name_metrics() -> None:
     named = {
         *headlines.COMPARED, *headlines.TOTALS, *headlines.REPORT, *headlines.CHARTED,
         *headlines.CLAIMED, *headlines.CLAIMED_WORK, *headlines.RANKED,
-        *(name for lines in SECTIONS.values() for _, name, _ in lines),
+        *(entry.strip(" +=") for entries in headlines.SUMMARY.values() for entry in entries),
     }  # fmt: skip
     assert named <= set(CATALOGUE)
     assert {option.primary for rules in RULES.values() for option in rules.options} <= set(headlines.RANKED)
-
-
-def test_labels_of_the_summary_fit_their_column() -> None:
-    assert max(len(label) for lines in SECTIONS.values() for label, _, _ in lines) <= 56
 
 
 def test_ranked_metrics_have_heads_of_their_own() -> None:

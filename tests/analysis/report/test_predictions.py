@@ -14,7 +14,7 @@ from analysis.report.data import Gathered, gather
 from analysis.report.first_screen.screen import make_first_screen
 from analysis.report.first_screen.tested import list_tested
 from analysis.report.svg import WIDTH
-from analysis.summary.text import format_verdicts
+from analysis.summary.answer import list_verdicts
 from tests.analysis.report.pages import tree, words
 from tests.support.browser import Browser
 from tests.support.crafted_runs import Crafted, clean
@@ -141,7 +141,7 @@ def test_a_prediction_outside_its_profile_is_not_called_valid(tmp_path: Path) ->
     assert wording.format_state(both) == "PREDICTED OUTSIDE THE PROFILE: 1 of 2 runs"
     assert wording.format_state(alone) == "PREDICTED OUTSIDE THE PROFILE"
     assert [make_first_screen(data).tone for data in (both, alone)] == ["plain", "plain"]
-    assert format_verdicts(alone.summaries)[0].startswith(f"PREDICTED OUTSIDE THE PROFILE: {places[0]}: ")
+    assert list_verdicts(alone.summaries)[0][:2] == (str(places[0]), "PREDICTED OUTSIDE THE PROFILE")
 
 
 def test_other_formats_are_marked(reported: dict[str, Gathered]) -> None:

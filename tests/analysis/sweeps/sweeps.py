@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from analysis.sweeps.sweep import Curve, Point, SweepTable, open_sweep
 from replayer.record.run_info import OrderInfo
 from replayer.record.simulation import write_simulation
 from replayer.schema import SIMULATION_COLUMNS, SimulationInfo
@@ -49,3 +50,11 @@ def write(path: Path, cells: Sequence[dict[str, Any]]) -> Path:
     )
     write_simulation(cells, info, path)
     return path
+
+
+def make_sweep(folder: Path, *cells: dict[str, Any]) -> SweepTable:
+    return open_sweep(write(folder / "sweep.parquet", cells))
+
+
+def make_curve(*points: tuple[float, float], bound: float = 1.0) -> Curve:
+    return Curve("cpu", "tokens", "lru", "", tuple(Point(*point) for point in points), bound)

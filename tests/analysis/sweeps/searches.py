@@ -9,7 +9,14 @@ from typing import Any
 def make_step(users: int, value: float | None, **changes: Any) -> dict[str, Any]:
     """Return a step of two trials whose interval is a tenth of the value to each side."""
     interval = None if value is None else [0.9 * value, 1.1 * value]
-    step = {"users": users, "trials": 2, "value": value, "interval": interval, "n": 120, "evidence": True}
+    step: dict[str, Any] = {
+        "users": users,
+        "trials": 2,
+        "value": value,
+        "interval": interval,
+        "n": 120,
+        "evidence": True,
+    }
     step |= {"throughput_gib_s": users / 10, "p95_ms": 2.5 * users, "p95_n": 400, "decision": "up", "reason": "why"}
     return step | {"runs": [f"scale/users_{users}/trial_1"]} | changes
 

@@ -1,1 +1,0 @@
-"""The report of a search for users, as `replayer autoscale` recorded it."""

@@ -1,0 +1,278 @@
+"""The answer of `analysis summary` and `analysis check`: metrics, doubts and verdicts of runs."""
+
+import math
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from msgspec.structs import asdict
+
+from analysis.log.columns import GIB
+from analysis.log.plan_order import describe_order, describe_rules
+from analysis.metrics.catalogue import describe
+from analysis.metrics.headlines import SUMMARY, heading
+from analysis.summary.across_runs import LISTED, group_trials, list_doubt_lines
+from analysis.summary.percentiles import is_thin, note
+from analysis.summary.run_summary import Summary
+from analysis.summary.summary import find_differences
+from replayer.schema import Storage, drive
+from tracegen.errors import format_count
+from tracegen.schema import ENUMS
+from views.answer import Answer, Cell, Column, Table
+from views.numbers import format_number
+
+_SCALES: Final = {"bytes": GIB, "bytes/day": 1e12}
+"""Bytes of the units that people read, by those of metrics."""
+_WHY: Final = {
+    "VALID": "complete, no move failed, log and plan agree",
+    "VALID PREDICTION": "complete, log and plan agree; nothing was measured",
+    "PREDICTED OUTSIDE THE PROFILE": "complete; nothing like it was measured",
+}
+
+
+def answer_runs(summaries: Sequence[Summary], *, has_metrics: bool = True) -> Answer:
+    """Make the answer of runs.
+
+    Args:
+        summaries: at least one.
+        has_metrics: whether it has conditions and metrics, too, and not doubts and verdicts alone.
+    """
+    names = shorten_paths([Path(summary.run) for summary in summaries])
+    verdicts = list_verdicts(summaries)
+    said = "; ".join(f"{run}: {why}" for run, _, why in verdicts)
+    first = summaries[0]
+    is_single = len(summaries) == 1
+    is_valid = all(summary.is_valid for summary in summaries)
+    title = first.run if is_single else f"{len(summaries)} runs"
+    tables = list(_list_tables(names, summaries)) if has_metrics else []
+    subject = [line for summary in summaries for line in _list_subject(summary, has_name=not is_single)]
+    if not is_single:
+        columns = [Column("runs"), Column("verdict"), Column("why")]
+        tables.append(Table(name="verdicts", title="Verdicts", columns=columns, rows=verdicts))
+    return Answer(
+        title=title if is_valid else f"NOT VALID: {title}",
+        subject=subject if has_metrics else (),
+        state=first.verdict if is_valid else "NOT VALID",
+        tone="good" if is_valid else "bad",
+        sentence=f"{said}." if is_single else compare_work(summaries),
+        tables=tables,
+        doubts=list_doubt_lines(names, summaries),
+    )
+
+
+def list_verdicts(summaries: Sequence[Summary]) -> list[tuple[str, str, str]]:
+    """Return runs, verdict and reason: a row per valid run, then one per finding that invalidates.
+
+    If more than LISTED runs are valid, they share a row.
+    """
+    rows = []
+    for verdict, why in _WHY.items():
+        own = [summary for summary in summaries if summary.verdict == verdict]
+        valid = [summary.run for summary in own if summary.is_valid]
+        if len(valid) > LISTED:
+            valid = [f"{len(valid)} of {len(own)} runs"]
+        rows += [(which, verdict, why) for which in valid]
+    for summary in summaries:
+        mark = "" if summary.prediction is None else " (predicted)"
+        rows += [(f"{summary.run}{mark}", "NOT VALID", finding) for finding in summary.findings]
+    return rows
+
+
+def _list_subject(summary: Summary, *, has_name: bool) -> Iterator[str]:
+    """Yield what was run, on what, and what it was predicted with."""
+    provenance = summary.provenance
+    conditions = provenance.conditions
+    tiers = (
+        f"{tier} {'unlimited' if size is None else f'{size / GIB:.3g} GiB usable'}"
+        for tier, size in asdict(conditions.usable_bytes).items()
+        if size != 0
+    )
+    ranks = f"{conditions.ranks} ranks of " if (conditions.ranks or 1) > 1 else ""
+    direct = {True: "O_DIRECT", False: "page cache", None: ""}[conditions.direct]
+    yield (f"{summary.run}: " if has_name else "") + "; ".join(
+        filter(
+            None,
+            (
+                f"{conditions.model} at {conditions.bytes_per_token:,} bytes per token",
+                ", ".join(tiers),
+                f"{ranks}{format_count(conditions.workers, 'worker')}, pace {conditions.pace}",
+                f"{describe_order(conditions)}, arrangement {describe_rules(conditions)}",
+                ", ".join(filter(None, (direct, f"verify {conditions.verify}"))),
+                describe_drive(provenance.storage),
+                provenance.cut,
+            ),
+        )
+    )
+    if summary.prediction is None:
+        yield _describe_machine(summary)
+    else:
+        yield f"PREDICTED, not measured: with {summary.describe_profile()}"
+        yield summary.describe_errors()
+
+
+def _describe_machine(summary: Summary) -> str:
+    """Describe the machine's other load and the waits of workers."""
+    host_cores = summary.provenance.host_cores
+    cores = f" of {host_cores} cores" if host_cores else " cores"
+    forms = {
+        "foreign_cpu": f"foreign CPU {{:.2f}}{cores}",
+        "run_delay_share": "run-queue delay {:.1%} of I/O time",
+        "foreign_io_share": "foreign I/O {:.1%} of the device's bytes",
+        "longest_gap_s": "longest sample gap {:.1f} s",
+        "steal_cpu": "steal {:.2f}",
+        "throttled_s": "throttled {:.2f} s",
+    }
+    facts = []
+    for name, form in forms.items():
+        value = summary.metrics[name]
+        missing = f"{form.partition(' {')[0]} not measured"
+        facts.append(missing if value is None else form.format(value))
+    return f"machine: {', '.join(facts)}"
+
+
+def describe_drive(storage: Storage | None) -> str:
+    """Describe the drive of the nvme tier; empty without one."""
+    return f"nvme tier on {drive(storage)}" if storage else ""
+
+
+def shorten_paths(paths: Sequence[Path]) -> list[str]:
+    """Return the last part of each path; if these are not unique, the path below the common folder."""
+    names = [path.name for path in paths]
+    if len(set(names)) == len(names) and all(names):
+        return names
+    if len(set(paths)) < len(paths):
+        return list(map(str, paths))
+    absolute = [path.absolute() for path in paths]
+    top = os.path.commonpath([path.parent for path in absolute])
+    return [str(path.relative_to(top)) for path in absolute]
+
+
+def _list_tables(names: Sequence[str], summaries: Sequence[Summary]) -> Iterator[Table]:
+    """Yield the sections of SUMMARY, with the lines that are informative."""
+    shown = {}
+    for title, entries in SUMMARY.items():
+        metrics = {entry.strip(" +="): entry for entry in entries}
+        known = [name for name in metrics if any(_matters(name, summary) for summary in summaries)]
+        if known:
+            shown[title] = {name: metrics[name].replace(name, heading(name)) for name in known}
+    notes = _list_notes(summaries)
+    for number, (title, labels) in enumerate(shown.items(), 1):
+        yield Table(
+            name=title.partition(" ")[0].lower(),
+            title=title,
+            columns=[
+                Column("run"),
+                *(Column(label, _unit(name)) for name, label in labels.items()),
+            ],
+            rows=[
+                [name, *(_read_cell(summary, metric) for metric in labels)]
+                for name, summary in zip(names, summaries, strict=True)
+            ],
+            notes=notes if number == len(shown) else (),
+            is_turned=True,
+        )
+
+
+def _unit(name: str) -> str:
+    return "share" if describe(name).is_share else ""
+
+
+def _read_cell(summary: Summary, name: str) -> Cell:
+    """Return a metric's value as people read it: what it exceeds, or in brackets with few samples."""
+    value = summary.values[name]
+    scale = _SCALES.get(describe(name).unit, 1)
+    if value is None and name in summary.more_than:
+        return f"> {format_number(summary.more_than[name] / scale)}"
+    if value is None or isinstance(value, str):
+        return value
+    scaled = value if scale == 1 else value / scale
+    return f"({format_number(scaled)})" if is_thin(name, summary.metrics) else scaled
+
+
+def _matters(name: str, summary: Summary) -> bool:
+    """Return whether a line is informative; tiers and sources without moves are left out."""
+    value, metric = summary.values[name], describe(name)
+    if value is None:
+        value = summary.more_than.get(name)
+    is_scheduled = summary.provenance.conditions.pace == "open"
+    if metric.family == "lateness_{stat}_ms" and not is_scheduled:
+        return False
+    if name in ("drain_s", "drained_bytes") and not summary.provenance.is_cut:
+        return False
+    if name == "generation_mean_ms" and summary.metrics["e2e_mean_ms"] is None:  # a part of nothing
+        return False
+    is_part = metric.tier or metric.family == "{wait}_wait_mean_ms" or name == "unfinished_requests"
+    return value is not None and not (is_part and value == 0)
+
+
+def _list_notes(summaries: Sequence[Summary]) -> list[str]:
+    """Return notes on metrics that are in brackets, missing, or easily misread."""
+    names = [entry.strip(" +=") for entries in SUMMARY.values() for entry in entries]
+    notes = note(names, [summary.metrics for summary in summaries])
+    if any(summary.more_than for summary in summaries):
+        notes.append("> …: more than that: requests of the first half of the window were not done.")
+    if any(summary.provenance.conditions.pace == "asap" for summary in summaries):
+        notes.append(
+            "No times per request under pace asap: the whole window is due at once, so they would be times of the"
+            " replayer's own queue. Replay with --pace closed or open to measure them."
+        )
+    writing = (summary for summary in summaries if summary.metrics["nvme_write_bytes_per_day"])
+    paces = dict.fromkeys(map(_describe_pace, writing))
+    if paces:
+        per_day = "Bytes written to nvme per day, and a drive's endurance, are at"
+        notes.append(f"{per_day} {' and '.join(paces)}.")
+    if any(map(_never_queues, summaries)):
+        notes.append(
+            "QoS classes cannot differ under pace closed with as many workers as users: nothing queues."
+            " Pass fewer --workers, or --pace open, to tell them apart."
+        )
+    return notes
+
+
+def _describe_pace(summary: Summary) -> str:
+    """Describe the pace at which the run wrote; only pace open keeps the workload's times."""
+    conditions = summary.provenance.conditions
+    speedup = conditions.speedup or 1.0
+    if conditions.pace != "open":
+        return "the replay's pace, which is not the workload's (`replayer plan` prints that of the trace's own times)"
+    return "the workload's own pace" if speedup == 1 else f"{speedup:g} times the workload's own pace"
+
+
+def _never_queues(summary: Summary) -> bool:
+    conditions = summary.provenance.conditions
+    classes = sum(summary.metrics[f"{name}_compliance"] is not None for name in ENUMS["qos"])
+    workers = conditions.workers * ((conditions.ranks or 1) if conditions.part else 1)
+    return conditions.pace == "closed" and classes > 1 and workers >= (summary.provenance.users or math.inf)
+
+
+def compare_work(summaries: Sequence[Summary]) -> str:
+    """Say whether runs did equal work: all of them, or the trials of each configuration."""
+    unlike, groups = find_differences(summaries), group_trials(summaries)
+    provenance = summaries[0].provenance
+    said = f"different work: {', '.join(unlike)} differ"
+    if not unlike:
+        trace, plan = str(provenance.trace_fingerprint)[:12], str(provenance.plan_fingerprint)[:12]
+        said = f"same work: trace {trace}…, plan {plan}… and every count are equal, only times differ"
+    elif 1 < len(groups) < len(summaries):
+        said = _compare_trials(groups)
+    elif "trace_fingerprint" in unlike:
+        traces = len({summary.provenance.trace_fingerprint for summary in summaries})
+        said = f"different work: they replayed {traces} traces"
+    elif len(groups) == len(summaries):
+        said = "different work; `analysis compare --vary` compares them"
+    return f"{len(summaries)} runs, {said}."
+
+
+def _compare_trials(groups: Sequence[Sequence[Summary]]) -> str:
+    """Say whether the trials of each configuration did equal work."""
+    sizes = sorted({len(trials) for trials in groups})
+    trials = " to ".join(map(str, dict.fromkeys((sizes[0], sizes[-1]))))
+    start = f"{len(groups)} configurations, {trials} trials each"
+    unequal = [names for names in map(find_differences, groups) if names]
+    if not unequal:
+        return f"{start}; work is equal within each"
+    if any(summary.provenance.is_cut for trials in groups for summary in trials):
+        return f"{start}; runs were cut in time and got unequally far"
+    unlike = ", ".join(sorted({name for names in unequal for name in names}))
+    return f"{start}; within {len(unequal)} of them work differs: {unlike}"
