@@ -7,7 +7,7 @@ import click
 
 import tracegen
 from tracegen.commands.options import TRACE_PATH
-from tracegen.console.answers import add_answer_flags, add_charts_flag, check_output, show_answer
+from tracegen.console.answers import add_answer_flags, add_charts_flag, check_answer_file, show_answer
 from tracegen.describe.charts import list_charts
 from tracegen.describe.diff import compare_traces
 from tracegen.describe.info import answer_trace, describe
@@ -24,7 +24,7 @@ from tracegen.errors import escape_controls
 @add_answer_flags
 def info(trace: Path, output: Path | None, charts: Path | None, as_json: bool, force: bool) -> None:
     """Describe a trace: counts, lengths, reuse by source and distance, provenance."""
-    check_output(output, force=force)
+    check_answer_file(output, force=force)
     opened = tracegen.read(trace)
     facts, reuse = describe(opened), measure_reuse(opened)
     drawn = list_charts(opened, facts, reuse) if output or charts else []
@@ -74,7 +74,7 @@ def validate(trace: Path, as_json: bool) -> None:
 @add_answer_flags
 def diff(a: Path, b: Path, output: Path | None, as_json: bool, force: bool) -> None:
     """Print where two traces first differ, and which totals differ; exits 1 if anything differs."""
-    check_output(output, force=force)
+    check_answer_file(output, force=force)
     answer = compare_traces(tracegen.read(a), tracegen.read(b))
     show_answer(answer, output, as_json=as_json)
     if not answer.data["equal"]:

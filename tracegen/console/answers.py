@@ -39,7 +39,7 @@ def add_answer_flags(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def check_output(output: Path | None, *, force: bool) -> None:
+def check_answer_file(output: Path | None, *, force: bool) -> None:
     """Refuse an output that cannot be written, before work starts.
 
     Raises:
