@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from replayer.experiments import autoscale
-from replayer.experiments.search_settings import LATENCY, THROUGHPUT, SearchSettings, describe_metric
+from replayer.experiments.autoscale import LATENCY, THROUGHPUT, SearchSettings, describe_metric
 from replayer.experiments.steps import Target
 from replayer.live.figures import Screen
 from tests.replayer.experiments.closed_loop import BYTES, MIB_S, THINK_S, write_closed_loop
