@@ -243,7 +243,7 @@ UNFINISHED: Final = np.dtype([("request", np.int64), ("due_ns", np.int64), ("qos
 
 
 _LIBRARY: Final = library("replayer._core")
-_CODES: Final[dict[str, Any]] = {
+_CODES: Final[dict[str, type[Any] | None]] = {
     "p": c_void_p,
     "i": c_int64,
     "u": c_uint64,
