@@ -235,7 +235,7 @@ def _read_delay_ns(thread: int | None) -> int | None:
 
 
 class RunDelays:
-    """How long threads of this process were ready but waited for a CPU, also those that have ended.
+    """The time that threads of this process, also those that ended, were ready but waited for a CPU.
 
     The kernel forgets a thread's count when the thread ends, so each notes its own as it leaves.
     """
