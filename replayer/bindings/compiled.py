@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from tracegen.errors import ToolError
 from tracegen.trace.compiled import library
 
 UNLIMITED: Final = 1 << 62
@@ -131,7 +132,7 @@ class EngineSettings(Structure):
 
     _fields_ = (
         *_numbers("workers chunk verify window_ops window_bytes duration_ns drain_ns most_ops"),
-        *_numbers("warmup_position warmup_ns max_errors trace_order"),
+        *_numbers("warmup_position warmup_ns max_errors trace_order cores"),
     )
 
 
@@ -161,7 +162,7 @@ class State(Structure):
         _numbers(
             "over cut cut_ns stopped_ns issued_ns ended_ns steady_ns retired executed failures"
             " warmup_position nvme_read_bytes log_stalled_ns in_window too_many_errors stuck left"
-            " in_flight queued"
+            " in_flight queued refused_bytes"
         )
     )
 
@@ -242,86 +243,79 @@ UNFINISHED: Final = np.dtype([("request", np.int64), ("due_ns", np.int64), ("qos
 
 
 _LIBRARY: Final = library("replayer._core")
-_VOID: Final = None
-_P: Final = c_void_p
-_I: Final = c_int64
-_SIGNATURES: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
-    "clock_ns": (_I, ()),
-    "workload_add": (_VOID, (_P, _I, _P, _P, _P)),
-    "workload_index": (_VOID, (_P, _P, _P, _P, _P)),
-    "stretch_tell": (_VOID, (_P, _P, _I, _P, _P, _P)),
-    "stretch_offer": (_VOID, (_P, _P, _I, _P, _P, _P)),
-    "stretch_count": (_VOID, (_P, _P, _I, _P, _P)),
-    "placement_new": (_P, (_P, _P, _P, _I)),
-    "workload_store": (_VOID, (_P, _P, _I, c_int, _I, _P)),
-    "policy_count": (_I, ()),
-    "policy_at": (_P, (_I,)),
-    "placement_free": (_VOID, (_P,)),
-    "placement_account": (_VOID, (_P, _P)),
-    "planner_new": (_P, (_P, _P, _I, _P, _I, _P, _P, _I)),
-    "planner_free": (_VOID, (_P,)),
-    "planner_next": (_I, (_P, _I, _P, _P)),
-    "planner_placement": (_P, (_P,)),
-    "policy_run": (_VOID, (_I, _I, _P, _P, _P, _P, _I, _P, _P)),
-    "payload_new": (_P, (_P,)),
-    "payload_free": (_VOID, (_P,)),
-    "payload_fill": (_VOID, (_P, _P, c_uint64, _I, _I)),
-    "payload_pad": (_VOID, (_P, _P, c_uint64, _I, _I, _I)),
-    "payload_check": (c_int, (_P, _P, c_uint64, _I, _I, c_int, c_char_p, _I)),
-    "tier_null": (_P, ()),
-    "tier_elsewhere": (_P, ()),
-    "tier_memory": (_P, (_P, _I, _I, c_char_p)),
-    "tier_files": (_P, (c_int, c_char_p, _P, c_int)),
-    "tier_slab": (_P, (_P, _I, _I, _I, _I, _P, c_char_p)),
-    "tier_free": (_VOID, (_P,)),
-    "tier_budget": (_VOID, (_P, _I)),
-    "tier_reserve": (_VOID, (_P, _I)),
-    "tier_throttle": (_VOID, (_P, c_double, c_double, c_double)),
-    "tier_wait_turn": (_VOID, (_P, c_int, _I, _I)),
-    "tier_stop_waiting": (_VOID, (_P,)),
-    "object_create": (c_int, (_P, _P, c_uint64, _I, _P)),
-    "object_open": (c_int, (_P, _P, c_uint64, _I, _P)),
-    "object_read": (c_int, (_P, _I, _I, _P, _P)),
-    "object_write": (c_int, (_P, _I, _I, _P, _P)),
-    "object_finish": (c_int, (_P, _P)),
-    "object_close": (_VOID, (_P,)),
-    "object_discard": (c_int, (_P, c_uint64, _P)),
-    "uring_probe": (c_int, ()),
-    "engine_new": (_P, (_P, _P, _P, _P, _P, _P, _P, _P)),
-    "engine_free": (_VOID, (_P,)),
-    "engine_feed": (_VOID, (_P,)),
-    "engine_start": (_I, (_P, _I)),
-    "engine_work": (c_int, (_P, _I, _P, _P, c_int)),
-    "engine_wait": (c_int, (_P, _I)),
-    "engine_stop": (_VOID, (_P,)),
-    "engine_run_delay": (_I, (_P,)),
-    "engine_state": (_VOID, (_P, _P)),
-    "engine_totals": (_VOID, (_P, _P)),
-    "engine_unfinished": (_I, (_P, _P, _I)),
-    "engine_take_records": (_I, (_P, _P)),
-    "engine_take_rows": (_I, (_P, _P)),
-    "prediction_new": (_P, (_P, _P, _P, _P, _P, _P, _P)),
-    "prediction_free": (_VOID, (_P,)),
-    "prediction_run": (c_int, (_P, _I)),
-    "prediction_stop": (_VOID, (_P,)),
-    "prediction_state": (_VOID, (_P, _P)),
-    "prediction_totals": (_VOID, (_P, _P)),
-    "prediction_unfinished": (_I, (_P, _P, _I)),
-    "prediction_take_records": (_I, (_P, _P)),
-    "prediction_take_rows": (_I, (_P, _P)),
-    "records_split": (_VOID, (_P, _I, _I, _P, _P, _I)),
-    "engine_fault": (_VOID, (_P, _I, _P)),
+_CODES: Final[dict[str, type[Any] | None]] = {
+    "p": c_void_p,
+    "i": c_int64,
+    "u": c_uint64,
+    "c": c_int,
+    "d": c_double,
+    "s": c_char_p,
+    "v": None,
+    "n": c_void_p,
+    "m": c_int64,
 }
+"""Types of C; v is void, and n and m are a pointer and a number that say whether memory ran out."""
+_OUT_OF_MEMORY: Final = (None, -2)
+_SIGNATURES: Final = {
+    "memory": "refused i",
+    "clock": "ns i",
+    "workload": "add v pippp, index v ppppp, store v ppicipp",
+    "stretch": "tell v ppippp, offer v ppippp, count v ppipp",
+    "placement": "new n pppi, free v p, account v pp",
+    "planner": "new n ppipippi, free v p, next m pipp, placement p p",
+    "payload": "new n p, free v p, fill v ppuii, pad v ppuiii, check c ppuiicsi",
+    "tier": (
+        "null n, elsewhere n, memory n piis, files n cspc, slab n piiiips, free v p, "
+        "budget v pi, reserve v pi, throttle v pddd, wait_turn v pcii, stop_waiting v p"
+    ),
+    "object": ("create c ppuip, open c ppuip, read c piipp, write c piipp, finish c pp, close v p, discard c pup"),
+    "uring": "probe c",
+    "engine": (
+        "new n pppppppp, free v p, feed v p, start i pi, work c pippc, wait c pi, stop v p, "
+        "state v pp, totals v pp, unfinished i ppi, take_records i pp, take_rows i pp, "
+        "fault v pip"
+    ),
+    "prediction": (
+        "new n ppppppp, free v p, run c pi, stop v p, state v pp, totals v pp, unfinished i ppi, "
+        "take_records i pp, take_rows i pp"
+    ),
+    "records": "split v piippi",
+}
+"""The functions by the first word of their names: the rest of the name, result and arguments, as codes."""
 
 
 def call(name: str) -> Callable[..., Any]:
     """Return a function of the core, with its signature set."""
+    first, _, rest = name.partition("_")
+    codes = next(entry.split()[1:] for entry in _SIGNATURES[first].split(", ") if entry.split()[0] == rest)
+    result, arguments = codes[0], "".join(codes[1:])
     function: Any = getattr(_LIBRARY, name)
-    result, arguments = _SIGNATURES[name]
-    function.restype = result
-    function.argtypes = arguments
+    function.restype = _CODES[result]
+    function.argtypes = [_CODES[code] for code in arguments]
+    if result in "nm":
+        function.errcheck = _require_memory
     callee: Callable[..., Any] = function
     return callee
+
+
+def _require_memory(result: int | None, *_call: object) -> int | None:
+    """Return what a function of the core returned, unless memory ran out in it."""
+    if result in _OUT_OF_MEMORY:
+        refuse_memory(call("memory_refused")() or 1)
+    return result
+
+
+def refuse_memory(size: int) -> None:
+    """Raise the error of a call of the core that ran out of memory; 0 bytes: none did.
+
+    Raises:
+        ToolError: says how much more was asked for.
+    """
+    if size:
+        raise ToolError(
+            f"memory ran out: {size / 2**20:,.1f} MiB more are not available",
+            "pass smaller tiers, a smaller `window` or fewer `workers`, or replay a slice of the trace",
+        )
 
 
 def variable(name: str) -> c_void_p:

@@ -9,20 +9,13 @@ struct TouchCounts {
     int64_t most;               /* 0: all keys; then nothing is listed */
 };
 
-TouchCounts *touch_counts_new(int64_t keys, int64_t most) {
-    TouchCounts *c = checked(calloc(1, sizeof *c));
-    c->of = array((size_t)keys + 1, sizeof *c->of);
-    if (most) c->links = array((size_t)keys + 1, sizeof *c->links);
+TouchCounts *touch_counts_new(Memory *owner, int64_t keys, int64_t most) {
+    TouchCounts *c = array(owner, 1, sizeof *c);
+    c->of = array(owner, (size_t)keys + 1, sizeof *c->of);
+    if (most) c->links = array(owner, (size_t)keys + 1, sizeof *c->links);
     c->listed = queue_new(c->links);
     c->most = most;
     return c;
-}
-
-void touch_counts_free(TouchCounts *c) {
-    if (!c) return;
-    free(c->of);
-    free(c->links);
-    free(c);
 }
 
 void touch_counts_add(TouchCounts *c, uint32_t key) {

@@ -32,6 +32,7 @@ enum { WAIT_NONE = -1, WAIT_DATA, WAIT_EVICTION, WAIT_ROOM };
 #define UNLIMITED (INT64_C(1) << 62)
 #define NEVER (-1)
 #define FAR (INT64_C(1) << 62)
+#define OUT_OF_MEMORY (-2)      /* memory.h; functions that make something return NULL */
 
 /* The selected ops of a trace, in memory; the arrays belong to the caller. All that one step of the
  * core needs of an op, a request or a key is in one structure, because it is seldom in the CPU's
@@ -228,7 +229,8 @@ Planner *planner_new(const Workload *workload, const Rules *rules, int64_t order
                      int64_t workers);
 void planner_free(Planner *p);
 /* Plan about `most` more ops; they and their moves are valid until the next call. Returns the
- * number of ops; 0: the plan is complete; -1: no op can proceed, which would be a defect. */
+ * number of ops; 0: the plan is complete; -1: no op can proceed, which would be a defect;
+ * OUT_OF_MEMORY. */
 int64_t planner_next(Planner *p, int64_t most, const PlannedOp **ops, const PlannedMove **moves);
 const Placement *planner_placement(const Planner *p);
 
@@ -295,6 +297,7 @@ void tier_budget(Tier *t, int64_t bytes);
 void tier_reserve(Tier *t, int64_t bytes);
 void tier_throttle(Tier *t, double read_mib_s, double write_mib_s, double latency_us);
 void tier_wait_turn(Tier *t, int direction, int64_t bytes, int64_t began);
+void tier_wait_at_most(Tier *t, int64_t until);    /* when a throttle's waits end, on clock_ns() */
 void tier_stop_waiting(Tier *t);
 int tier_keeps_bytes(const Tier *t);
 int tier_chunked(const Tier *t);

@@ -1,7 +1,6 @@
 /* Tiers of a reference system on the virtual clock: each transfer takes a latency, then a share of
  * the tier's bandwidth (docs/ordering.md). */
 #include "core.h"
-#include <stdlib.h>
 
 #include "heap.h"
 
@@ -25,7 +24,7 @@ struct Devices {
 };
 
 Devices *devices_new(const Device *tiers) {
-    Devices *d = calloc(1, sizeof *d);
+    Devices *d = zeros(1, sizeof *d);
     for (int tier = 0; tier < TIERS; tier++)
         d->pipes[tier] = (Pipe){.model = tiers[tier], .next = FAR};
     return d;
@@ -45,6 +44,7 @@ static int64_t share_count(const Pipe *p) {
 
 static void advance_pipe(Pipe *p, int64_t now) {
     int64_t spent = now - p->updated;
+    assert(spent >= 0);
     if (!p->transfers.count) p->attained = 0;
     else if (spent < INT64_MAX / FRACTION) p->attained += spent * FRACTION / share_count(p);
     else p->attained += (int64_t)((__int128)spent * FRACTION / share_count(p));
@@ -79,10 +79,8 @@ static void start_latency(Devices *d, int32_t id, int64_t now) {
 }
 
 void devices_start(Devices *d, int32_t id, int from, int to, int64_t bytes, int64_t now) {
-    if (id >= d->room) {
-        d->room = 2 * (int64_t)id + 64;
-        d->paths = realloc(d->paths, (size_t)d->room * sizeof *d->paths);
-    }
+    assert(id >= 0 && bytes >= 0);
+    if (id >= d->room) d->paths = grown(d->paths, &d->room, 2 * (int64_t)id + 64, sizeof *d->paths);
     d->paths[id] = (Path){bytes, (int8_t)from, (int8_t)to};
     start_latency(d, id, now);
 }

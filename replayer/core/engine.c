@@ -6,39 +6,40 @@
  * otherwise.
  */
 #define _GNU_SOURCE
+#include "memory.h"
 #include "run.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
-#include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 enum { FEED_OPS = 256, ADMIT_OPS = 64, FAULTS_MOST = 1 << 16 };
+/* At the end of the drain, throttled moves in flight end within this time, or a slow throttle would keep
+ * them for hours. */
+#define LAST_WAIT_NS INT64_C(10000000000)
 
-/* How long a worker waited for a CPU: as it reported when it ended, and as last seen while it
- * worked. `thread` and `ended_ns` are atomic; `seen_ns` belongs to the caller of
- * engine_run_delay. */
-typedef struct { int64_t thread, ended_ns, seen_ns; } Delay;
+/* What threads wait for. */
+enum {
+    WORK,                       /* followers: a move is ready */
+    TIMER,                      /* the leader: an op is due earlier than it waits for */
+    ENDED,                      /* the main thread: the run is over */
+    ROOM,                       /* the feeder: the window has room */
+    PREFILLED,                  /* the main thread: the window is full, the clock may start */
+    DRAINED,                    /* workers: the main thread has taken the records */
+    CONDITIONS
+};
+
+/* The move that a worker makes, or has its caller make elsewhere; the worker's alone. */
+typedef struct { int32_t move; Record record; } MoveInHand;
 
 struct Engine {
     /* Set by engine_new and not changed afterwards. */
     Tier *tiers[TIERS];
     const Payload *payload;
-    int64_t cores;
+    MoveInHand *in_hand;        /* per worker */
 
     pthread_mutex_t lock;       /* guards all fields below, and what they point to */
-    pthread_cond_t work;        /* for followers: a move is ready */
-    pthread_cond_t timer;       /* for the leader: an op is due earlier than it waits for */
-    pthread_cond_t ended;       /* for the main thread: the run is over */
-    pthread_cond_t room;        /* for the feeder: the window has room */
-    pthread_cond_t prefilled;   /* for the main thread: the window is full, the clock may start */
-    pthread_cond_t drained;     /* for workers: the main thread has taken the records */
+    pthread_cond_t conditions[CONDITIONS];
     Run run;                    /* its planner is the feeder's alone */
     int64_t began;              /* clock_ns() at the run's time 0 */
     int64_t timer_due;          /* what the leader waits for; FAR: there is no leader */
@@ -51,37 +52,41 @@ struct Engine {
     /* Atomic: not guarded by the lock. */
     uint8_t *lost;              /* per key: bits of copies (copy_bit) that a failed move lost and
                                    none has replaced */
-    Delay *delays;              /* per worker */
 };
 
-static void new_condition(pthread_cond_t *condition) {
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(condition, &attributes);
-    pthread_condattr_destroy(&attributes);
+static void make_locks(Engine *e) {
+    pthread_mutexattr_t of_lock;
+    pthread_mutexattr_init(&of_lock);
+    /* Adaptive: the lock is held for less time than a sleep takes. */
+    pthread_mutexattr_settype(&of_lock, PTHREAD_MUTEX_ADAPTIVE_NP);
+    pthread_mutex_init(&e->lock, &of_lock);
+    pthread_mutexattr_destroy(&of_lock);
+    pthread_condattr_t of_condition;
+    pthread_condattr_init(&of_condition);
+    pthread_condattr_setclock(&of_condition, CLOCK_MONOTONIC);
+    for (int i = 0; i < CONDITIONS; i++) pthread_cond_init(&e->conditions[i], &of_condition);
+    pthread_condattr_destroy(&of_condition);
 }
 
 Engine *engine_new(const Workload *ops, const Settings *settings, const Load *load,
                    Planner *planner, Placement *live, const Rules *rules, Tier *const *tiers,
                    const Payload *payload) {
-    Engine *e = calloc(1, sizeof *e);
+    Engine *volatile made = NULL;
+    Attempt attempt;
+    attempt_begin(&attempt);
+    if (setjmp(attempt.back)) {
+        engine_free(made);
+        return NULL;
+    }
+    Engine *e = made = zeros(1, sizeof *e);
+    make_locks(e);
     run_begin(&e->run, ops, settings, load, planner, live, rules);
     memcpy(e->tiers, tiers, sizeof e->tiers);
     e->payload = payload;
-    e->lost = calloc((size_t)ops->keys + 1, 1);
-    e->delays = calloc((size_t)settings->workers, sizeof *e->delays);
-    pthread_mutexattr_t attributes;
-    pthread_mutexattr_init(&attributes);
-    /* Adaptive: the lock is held for less time than a sleep takes. */
-    pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_ADAPTIVE_NP);
-    pthread_mutex_init(&e->lock, &attributes);
-    pthread_mutexattr_destroy(&attributes);
-    cpu_set_t cores;
-    e->cores = sched_getaffinity(0, sizeof cores, &cores) ? 1 : CPU_COUNT(&cores);
-    pthread_cond_t *all[] = {&e->work, &e->timer, &e->ended, &e->room, &e->prefilled, &e->drained};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) new_condition(all[i]);
+    e->lost = zeros((size_t)ops->keys + 1, 1);
+    e->in_hand = zeros((size_t)settings->workers, sizeof *e->in_hand);
     e->timer_due = FAR;
+    attempt_end(&attempt);
     return e;
 }
 
@@ -90,32 +95,37 @@ void engine_free(Engine *e) {
     run_end(&e->run);
     free(e->lost);
     free(e->faults);
-    free(e->delays);
+    free(e->in_hand);
+    for (int i = 0; i < CONDITIONS; i++) pthread_cond_destroy(&e->conditions[i]);
     pthread_mutex_destroy(&e->lock);
     free(e);
 }
 
 static int64_t run_time(const Engine *e) { return e->began ? clock_ns() - e->began : 0; }
 
-static void wait_until(Engine *e, pthread_cond_t *condition, int64_t when) {
-    int64_t at = e->began + when;
-    struct timespec until = {at / 1000000000, at % 1000000000};
-    pthread_cond_timedwait(condition, &e->lock, &until);
+static void wait_for(Engine *e, int condition) {
+    pthread_cond_wait(&e->conditions[condition], &e->lock);
 }
 
+static void wait_until(Engine *e, int condition, int64_t when) {
+    int64_t at = e->began + when;
+    struct timespec until = {at / 1000000000, at % 1000000000};
+    pthread_cond_timedwait(&e->conditions[condition], &e->lock, &until);
+}
+
+static void wake(Engine *e, int condition) { pthread_cond_signal(&e->conditions[condition]); }
+
 static void wake_all(Engine *e) {
-    pthread_cond_broadcast(&e->work);
-    pthread_cond_broadcast(&e->timer);
-    pthread_cond_broadcast(&e->ended);
-    pthread_cond_broadcast(&e->room);
-    pthread_cond_broadcast(&e->prefilled);
-    pthread_cond_broadcast(&e->drained);
+    for (int i = 0; i < CONDITIONS; i++) pthread_cond_broadcast(&e->conditions[i]);
 }
 
 /* Apply the time limits. Workers call this, too, as the main thread may be busy with the log. Holds
  * the lock. */
 static void apply_limits(Engine *e, int64_t now) {
-    if (run_apply_limits(&e->run, now)) wake_all(e);
+    if (!run_apply_limits(&e->run, now)) return;
+    for (int tier = 0; e->run.stopping && tier < TIERS; tier++)
+        if (e->tiers[tier]) tier_wait_at_most(e->tiers[tier], clock_ns() + LAST_WAIT_NS);
+    wake_all(e);
 }
 
 static bool end_if_over(Engine *e) {
@@ -134,16 +144,24 @@ void engine_feed(Engine *e) {
     if (most < 0) most = INT64_MAX;
     const PlannedOp *ops;
     const PlannedMove *moves;
+    Attempt attempt;  /* planner_next has its own; all else is under the lock */
+    attempt_begin(&attempt);
+    if (setjmp(attempt.back)) {
+        run_refuse(&e->run);
+        end_if_over(e);
+        pthread_mutex_unlock(&e->lock);
+        return;
+    }
     while (position < most && (taken = planner_next(e->run.planner, FEED_OPS, &ops, &moves)) > 0) {
         pthread_mutex_lock(&e->lock);
         for (int64_t i = 0; i < taken && position < most; i++, position++) {
             while (!run_has_room(&e->run) && !e->over) {
                 if (!e->full) {
                     e->full = true;
-                    pthread_cond_broadcast(&e->prefilled);
+                    pthread_cond_broadcast(&e->conditions[PREFILLED]);
                 }
                 wake_workers(e, false);  /* for ops admitted since the last wake-up */
-                pthread_cond_wait(&e->room, &e->lock);
+                wait_for(e, ROOM);
             }
             if (e->over) break;
             run_admit(&e->run, position, &ops[i], moves, run_time(e));
@@ -159,8 +177,10 @@ void engine_feed(Engine *e) {
         pthread_mutex_unlock(&e->lock);
         if (over) break;
     }
+    attempt_end(&attempt);
     pthread_mutex_lock(&e->lock);
-    if (position < most && taken < 0) e->run.state.stuck = e->run.stopping = true;
+    if (taken == OUT_OF_MEMORY) run_refuse(&e->run);
+    else if (position < most && taken < 0) e->run.state.stuck = e->run.stopping = true;
     e->run.exhausted = position >= most || !taken;  /* false if the run was stopped */
     e->full = true;
     end_if_over(e);
@@ -168,14 +188,26 @@ void engine_feed(Engine *e) {
     pthread_mutex_unlock(&e->lock);
 }
 
+/* Ops become due, for which there may be no memory. */
+static void begin_live(Engine *e) {
+    Attempt attempt;
+    attempt_begin(&attempt);
+    if (setjmp(attempt.back)) {
+        run_refuse(&e->run);
+        return;
+    }
+    scheduler_begin(e->run.scheduler, 0);
+    attempt_end(&attempt);
+}
+
 int64_t engine_start(Engine *e, int64_t most_ns) {
     pthread_mutex_lock(&e->lock);
     if (e->run.planner && !e->full && !e->run.stopping)
-        wait_until(e, &e->prefilled, clock_ns() + most_ns);
+        wait_until(e, PREFILLED, clock_ns() + most_ns);
     bool ready = !e->run.planner || e->full || e->run.stopping;
     if (ready) {
         e->began = clock_ns();
-        if (e->run.live) scheduler_begin(e->run.scheduler, 0);
+        if (e->run.live) begin_live(e);
         wake_all(e);
     }
     pthread_mutex_unlock(&e->lock);
@@ -189,7 +221,7 @@ static void retire_ops(Engine *e) {
     int64_t inside = scheduler_in_window(e->run.scheduler), free = e->run.set.window_ops - inside;
     /* Enough room that the feeder need not wake up for each op. */
     bool enough = free >= FEED_OPS || free >= e->run.set.window_ops / 2;
-    if (enough || !inside || e->run.set.window_bytes < UNLIMITED) pthread_cond_signal(&e->room);
+    if (enough || !inside || e->run.set.window_bytes < UNLIMITED) wake(e, ROOM);
 }
 
 /* ---- Workers. ---- */
@@ -197,15 +229,15 @@ static void retire_ops(Engine *e) {
  * caller will be back for the next move before another thread could wake up, so it wakes at most
  * one more worker, and none if no core is free. */
 static void wake_workers(Engine *e, bool quick) {
-    int64_t ready = scheduler_ready(e->run.scheduler), wake = ready < e->idle ? ready : e->idle;
-    if (quick && wake) wake = ready > 1 && e->run.set.workers - e->idle < e->cores;
-    for (int64_t i = 0; i < wake; i++) pthread_cond_signal(&e->work);
+    int64_t ready = scheduler_ready(e->run.scheduler), woken = ready < e->idle ? ready : e->idle;
+    if (quick && woken) woken = ready > 1 && e->run.set.workers - e->idle < e->run.set.cores;
+    for (int64_t i = 0; i < woken; i++) wake(e, WORK);
     bool watched = e->timer_due != FAR;
-    if (ready > e->idle && watched && !quick) pthread_cond_signal(&e->timer);
+    if (ready > e->idle && watched && !quick) wake(e, TIMER);
     int64_t due = scheduler_next_due(e->run.scheduler);
     if (due < e->timer_due) {
-        if (watched) pthread_cond_signal(&e->timer);
-        else if (e->idle > wake) pthread_cond_signal(&e->work);
+        if (watched) wake(e, TIMER);
+        else if (e->idle > woken) wake(e, WORK);
     }
 }
 
@@ -215,14 +247,14 @@ static void sleep_for_work(Engine *e) {
     int64_t due = scheduler_next_due(e->run.scheduler);
     if (due == FAR || due >= e->timer_due) {
         e->idle++;
-        pthread_cond_wait(&e->work, &e->lock);
+        wait_for(e, WORK);
         e->idle--;
         return;
     }
     /* The leader waits for a later time: relieve it. */
-    if (e->timer_due != FAR) pthread_cond_signal(&e->timer);
+    if (e->timer_due != FAR) wake(e, TIMER);
     e->timer_due = due;
-    wait_until(e, &e->timer, due);
+    wait_until(e, TIMER, due);
     if (e->timer_due == due) e->timer_due = FAR;
 }
 
@@ -261,7 +293,7 @@ static bool starts_lost(Engine *e, const Job *job) {
 static void wait_for_log(Engine *e) {
     int64_t began = clock_ns();
     while (e->run.records.count >= RECORDS_MOST && !e->over)
-        pthread_cond_wait(&e->drained, &e->lock);
+        wait_for(e, DRAINED);
     e->run.state.log_stalled_ns += clock_ns() - began;
 }
 
@@ -431,10 +463,8 @@ static void make_move(Engine *e, Job *job, char *buffer, PendingCheck *left) {
 static void note_fault(Engine *e, Record *r, const Job *job) {
     if (job->status == OK) return;
     if (job->status == ERROR && e->faults_count < FAULTS_MOST) {
-        if (e->faults_count == e->faults_room) {
-            e->faults_room = e->faults_room ? 2 * e->faults_room : 64;
-            e->faults = realloc(e->faults, (size_t)e->faults_room * sizeof *e->faults);
-        }
+        if (e->faults_count == e->faults_room)
+            e->faults = grown(e->faults, &e->faults_room, 64, sizeof *e->faults);
         r->error = (int32_t)e->faults_count;
         e->faults[e->faults_count++] = job->fault;
     }
@@ -466,77 +496,53 @@ static void complete_move(Engine *e, int32_t move, const Job *job) {
     retire_ops(e);
 }
 
-/* Return how long a thread was ready but waited for a CPU (second number of schedstat); -1:
- * unknown. */
-static int64_t run_delay(int64_t thread) {
-    char path[64], text[96];
-    snprintf(path, sizeof path, "/proc/self/task/%lld/schedstat", (long long)thread);
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0) return -1;
-    ssize_t got = read(file, text, sizeof text - 1);
-    close(file);
-    text[got > 0 ? got : 0] = 0;
-    long long waited;
-    return sscanf(text, "%*d %lld", &waited) == 1 ? waited : -1;
-}
-
-static void worker_begins(Engine *e, int64_t worker) {
-    __atomic_store_n(&e->delays[worker].thread, (int64_t)syscall(SYS_gettid), __ATOMIC_RELEASE);
-}
-
-static void worker_ends(Engine *e, int64_t worker) {
-    __atomic_store_n(&e->delays[worker].ended_ns, run_delay(syscall(SYS_gettid)), __ATOMIC_RELEASE);
-}
-
-int64_t engine_run_delay(Engine *e) {
-    int64_t sum = 0;
-    for (int64_t worker = 0; worker < e->run.set.workers; worker++) {
-        Delay *d = &e->delays[worker];
-        int64_t thread = __atomic_load_n(&d->thread, __ATOMIC_ACQUIRE),
-                now = thread ? run_delay(thread) : 0;
-        int64_t ended = __atomic_load_n(&d->ended_ns, __ATOMIC_ACQUIRE);
-        if (now < 0 && !d->seen_ns && ended <= 0) return -1;
-        if (now > d->seen_ns) d->seen_ns = now;
-        sum += ended > d->seen_ns ? ended : d->seen_ns;
+/* The check of a hit's last chunk; no move waits for it any more. */
+static void check_late(Engine *e, Job *job, const PendingCheck *left, const char *buffer) {
+    if (!left->due) return;
+    wake_workers(e, false);
+    pthread_mutex_unlock(&e->lock);
+    if (check_bytes(e, job, left->offset, left->length, buffer)) {
+        job->status = ERROR;
+        note_lost(e, job);
     }
-    return sum;
+    pthread_mutex_lock(&e->lock);
 }
-
-/* The move of a worker while its caller makes it elsewhere. */
-typedef struct { int32_t move; Record record; } MoveInHand;
-static _Thread_local MoveInHand in_hand;
 
 int engine_work(Engine *e, int64_t worker, void *buffer, Job *job, int resumed) {
+    MoveInHand *hand = &e->in_hand[worker];
+    assert(worker >= 0 && worker < e->run.set.workers);
     prctl(PR_SET_TIMERSLACK, 1000UL, 0, 0, 0);
-    if (!resumed) worker_begins(e, worker);
     pthread_mutex_lock(&e->lock);
+    Attempt attempt;  /* memory is taken under the lock only: what runs out of it holds the lock */
+    attempt_begin(&attempt);
+    if (setjmp(attempt.back)) {
+        run_refuse(&e->run);
+        end_if_over(e);
+        pthread_mutex_unlock(&e->lock);
+        return 0;
+    }
     if (resumed) {
         if (job->status == ERROR) note_lost(e, job);
-        complete_move(e, in_hand.move, job);
-        finish_record(e, &in_hand.record, job, 0);
+        complete_move(e, hand->move, job);
+        finish_record(e, &hand->record, job, 0);
     }
-    while ((in_hand.move = next_move(e)) != NONE) {
-        describe_move(e, in_hand.move, worker, &in_hand.record, job);
+    while ((hand->move = next_move(e)) != NONE) {
+        describe_move(e, hand->move, worker, &hand->record, job);
         pthread_mutex_unlock(&e->lock);
-        if (is_elsewhere(e, (int)job->from) || is_elsewhere(e, (int)job->to)) return 1;
+        if (is_elsewhere(e, (int)job->from) || is_elsewhere(e, (int)job->to)) {
+            attempt_end(&attempt);
+            return 1;
+        }
         PendingCheck left = {0, 0, false};
         make_move(e, job, buffer, &left);
         pthread_mutex_lock(&e->lock);
-        complete_move(e, in_hand.move, job);
+        complete_move(e, hand->move, job);
         int64_t early_ns = job->verify_ns;
-        if (left.due) {  /* no move waits for it any more */
-            wake_workers(e, false);
-            pthread_mutex_unlock(&e->lock);
-            if (check_bytes(e, job, left.offset, left.length, buffer)) {
-                job->status = ERROR;
-                note_lost(e, job);
-            }
-            pthread_mutex_lock(&e->lock);
-        }
-        finish_record(e, &in_hand.record, job, job->verify_ns - early_ns);
+        check_late(e, job, &left, buffer);
+        finish_record(e, &hand->record, job, job->verify_ns - early_ns);
     }
+    attempt_end(&attempt);
     pthread_mutex_unlock(&e->lock);
-    worker_ends(e, worker);
     return 0;
 }
 
@@ -546,7 +552,7 @@ int engine_wait(Engine *e, int64_t most_ns) {
     int64_t now = run_time(e), until = now + most_ns, limit = run_next_limit(&e->run, now);
     apply_limits(e, now);
     if (limit < until) until = limit;
-    if (!end_if_over(e)) wait_until(e, &e->ended, until);
+    if (!end_if_over(e)) wait_until(e, ENDED, until);
     apply_limits(e, run_time(e));
     int over = end_if_over(e);
     pthread_mutex_unlock(&e->lock);
@@ -582,7 +588,7 @@ int64_t engine_unfinished(Engine *e, Unfinished *out, int64_t room) {
 int64_t engine_take_records(Engine *e, const Record **out) {
     pthread_mutex_lock(&e->lock);
     int64_t count = run_take_records(&e->run.records, (const void **)out);
-    pthread_cond_broadcast(&e->drained);
+    pthread_cond_broadcast(&e->conditions[DRAINED]);
     pthread_mutex_unlock(&e->lock);
     return count;
 }
@@ -594,29 +600,9 @@ int64_t engine_take_rows(Engine *e, const int64_t **out) {
     return count;
 }
 
-/* Split records into columns, a block at a time that stays in the CPU's caches. `fields` gives the
- * offset and bytes (1, 4 or 8) of each. It yields the core to a worker that has been woken on it:
- * the kernel would otherwise let the worker wait for milliseconds. */
-void records_split(const char *records, int64_t count, int64_t stride, const int64_t (*fields)[2],
-                   char *const *out, int64_t columns) {
-    enum { BLOCK_RECORDS = 64 };
-    for (int64_t begin = 0; begin < count; begin += BLOCK_RECORDS) {
-        sched_yield();
-        int64_t end = begin + BLOCK_RECORDS < count ? begin + BLOCK_RECORDS : count;
-        for (int64_t column = 0; column < columns; column++) {
-            const char *from = records + begin * stride + fields[column][0];
-            for (int64_t i = begin; i < end; i++, from += stride) {
-                if (fields[column][1] == 8) ((int64_t *)out[column])[i] = *(const int64_t *)from;
-                else if (fields[column][1] == 4)
-                    ((int32_t *)out[column])[i] = *(const int32_t *)from;
-                else out[column][i] = *from;
-            }
-        }
-    }
-}
-
 void engine_fault(Engine *e, int64_t number, Fault *out) {
     pthread_mutex_lock(&e->lock);
+    assert(number >= 0 && number < e->faults_count);
     *out = e->faults[number];
     pthread_mutex_unlock(&e->lock);
 }

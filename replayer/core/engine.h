@@ -9,6 +9,7 @@ typedef struct {
     int64_t duration_ns, drain_ns, most_ops; /* -1: no limit; drain_ns counts from the cut */
     int64_t warmup_position, warmup_ns, max_errors;
     int64_t trace_order;                    /* flag: positions are op_ids */
+    int64_t cores;                          /* that workers may use */
 } Settings;
 
 /* A move, its times and its outcome; start_ns and done_ns are on clock_ns(). */
@@ -34,6 +35,7 @@ typedef struct {
     int64_t nvme_read_bytes, log_stalled_ns, in_window, too_many_errors, stuck;
     int64_t left;               /* of a run that was cut: most positions still to be executed */
     int64_t in_flight, queued;  /* moves that workers make; moves that wait for a worker */
+    int64_t refused_bytes;      /* 0, or the memory for want of which the run ended */
 } State;
 
 /* ---- A measured machine (docs/predicting.md). ---- */
@@ -72,9 +74,6 @@ int64_t engine_start(Engine *e, int64_t most_ns);
 int engine_work(Engine *e, int64_t worker, void *buffer, Job *job, int resumed);
 int engine_wait(Engine *e, int64_t most_ns);    /* returns whether the run is over */
 void engine_stop(Engine *e);                    /* starts no more moves */
-/* How long all workers so far were ready but waited for a CPU, in ns; -1: unknown. One caller at
- * a time. */
-int64_t engine_run_delay(Engine *e);
 void engine_state(Engine *e, State *out);
 void engine_totals(Engine *e, Totals *out);
 /* The requests that were due before the cut and are not done (scheduler_unfinished). */

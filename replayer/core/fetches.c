@@ -1,7 +1,6 @@
 /* Which tiers a request asks: those of which it misses enough tokens, while the tokens of all
  * requests in flight are within the limit. */
 #include "placement.h"
-#include "memory.h"
 
 typedef struct {
     int32_t left;               /* prefill ops to be decided */
@@ -13,16 +12,10 @@ struct Fetches {
     int64_t in_flight[TIERS];   /* tokens */
 };
 
-Fetches *fetches_new(const Workload *ops) {
-    Fetches *f = checked(calloc(1, sizeof *f));
-    f->of = array((size_t)ops->requests + 1, sizeof *f->of);
+Fetches *fetches_new(Memory *owner, const Workload *ops) {
+    Fetches *f = array(owner, 1, sizeof *f);
+    f->of = array(owner, (size_t)ops->requests + 1, sizeof *f->of);
     return f;
-}
-
-void fetches_free(Fetches *f) {
-    if (!f) return;
-    free(f->of);
-    free(f);
 }
 
 bool fetches_begun(const Fetches *f, int32_t request) { return f->of[request].begun; }
@@ -30,6 +23,7 @@ bool fetches_begun(const Fetches *f, int32_t request) { return f->of[request].be
 void fetches_begin(Fetches *f, int32_t request, int32_t left, const int64_t *missing,
                    const Rules *rules, Account *account) {
     Fetch *fetch = &f->of[request];
+    assert(!fetch->begun);
     fetch->begun = 1;
     fetch->left = left;
     for (int tier = 0; tier < TIERS; tier++) {
@@ -53,6 +47,10 @@ int fetches_asked(const Fetches *f, int32_t request) {
 
 void fetches_end_op(Fetches *f, int32_t request) {
     Fetch *fetch = &f->of[request];
+    assert(fetch->begun && fetch->left > 0);
     if (--fetch->left) return;
-    for (int tier = 0; tier < TIERS; tier++) f->in_flight[tier] -= fetch->missing[tier];
+    for (int tier = 0; tier < TIERS; tier++) {
+        f->in_flight[tier] -= fetch->missing[tier];
+        assert(f->in_flight[tier] >= 0);
+    }
 }

@@ -1,7 +1,6 @@
 /* A binary heap of (key, value), least first; equal keys are ordered by value. */
 #pragma once
-#include <stdint.h>
-#include <stdlib.h>
+#include "memory.h"
 
 typedef struct { uint64_t key; int64_t value; } Entry;
 typedef struct { Entry *entries; int64_t count, room; } Heap;
@@ -11,11 +10,8 @@ static inline int entry_before(Entry a, Entry b) {
 }
 
 static inline void heap_push(Heap *heap, uint64_t key, int64_t value) {
-    if (heap->count == heap->room) {
-        heap->room = heap->room ? 2 * heap->room : 64;
-        heap->entries = realloc(heap->entries, (size_t)heap->room * sizeof(Entry));
-        if (!heap->entries) abort();
-    }
+    if (heap->count == heap->room)
+        heap->entries = grown(heap->entries, &heap->room, 64, sizeof(Entry));
     Entry entry = {key, value};
     int64_t at = heap->count++;
     while (at > 0) {
@@ -41,6 +37,7 @@ static inline void heap_sift(Heap *heap, int64_t at, Entry entry) {
 }
 
 static inline Entry heap_pop(Heap *heap) {
+    assert(heap->count > 0);
     Entry top = heap->entries[0], last = heap->entries[--heap->count];
     if (heap->count) heap_sift(heap, 0, last);
     return top;

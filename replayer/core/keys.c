@@ -1,20 +1,19 @@
 /* What is known of the keys of a trace before its first op is decided. */
 #include "placement.h"
-#include "memory.h"
 
 /* Mark the objects whose first op belongs to one of these sources. */
-void mark_pinned(const Workload *ops, int64_t sources, uint8_t *places, uint8_t mark) {
-    uint8_t *seen = array((size_t)ops->keys + 1, 1);
+void mark_pinned(Memory *memory, const Workload *ops, int64_t sources, uint8_t *places, uint8_t mark) {
+    uint8_t *seen = array(memory, (size_t)ops->keys + 1, 1);
     for (int64_t row = 0; row < ops->ops; row++) {
         const TraceOp *op = &ops->op[row];
         if (!seen[op->key] && sources >> op->source & 1) places[op->key] |= mark;
         seen[op->key] = 1;
     }
-    free(seen);
+    give_back(memory, seen);
 }
 
-int32_t *find_owners(const Workload *ops) {
-    int32_t *owner = array((size_t)ops->keys + 1, sizeof *owner);
+int32_t *find_owners(Memory *memory, const Workload *ops) {
+    int32_t *owner = array(memory, (size_t)ops->keys + 1, sizeof *owner);
     for (int64_t key = 0; key < ops->keys; key++) owner[key] = NONE;
     for (int64_t row = 0; row < ops->ops; row++) {
         const TraceOp *op = &ops->op[row];
@@ -28,19 +27,18 @@ static bool is_in_prompt(const TraceOp *op) {
     return is_of_prompt(op) || op->op == WRITE;
 }
 
-/* Per key: the request whose prompt or answer has it first in the trace, or -1. */
-static int32_t *find_first_requests(const Workload *ops) {
-    int32_t *first = array((size_t)ops->keys + 1, sizeof *first);
+/* Find, per key, the request whose prompt or answer has it first in the trace, or -1. */
+static void find_first_requests(const Workload *ops, int32_t *first) {
     for (int64_t key = 0; key < ops->keys; key++) first[key] = NONE;
     for (int64_t row = ops->ops - 1; row >= 0; row--)
         if (is_in_prompt(&ops->op[row])) first[ops->op[row].key] = ops->op[row].request;
-    return first;
 }
 
-int32_t *find_parents(const Workload *ops) {
-    int32_t *parent = array((size_t)ops->keys + 1, sizeof *parent);
-    int32_t *seen = array((size_t)ops->keys + 1, sizeof *seen); /* the last request, from 1 */
-    int32_t *first = find_first_requests(ops);
+int32_t *find_parents(Memory *memory, const Workload *ops) {
+    int32_t *parent = array(memory, (size_t)ops->keys + 1, sizeof *parent);
+    int32_t *seen = array(memory, (size_t)ops->keys + 1, sizeof *seen); /* the last request, from 1 */
+    int32_t *first = array(memory, (size_t)ops->keys + 1, sizeof *first);
+    find_first_requests(ops, first);
     for (int64_t key = 0; key < ops->keys; key++) parent[key] = NONE;
     for (int64_t r = 0; r < ops->requests; r++) {
         int32_t before = NONE;
@@ -52,8 +50,8 @@ int32_t *find_parents(const Workload *ops) {
             before = (int32_t)op->key;
         }
     }
-    free(first);
-    free(seen);
+    give_back(memory, first);
+    give_back(memory, seen);
     return parent;
 }
 
@@ -63,12 +61,13 @@ static int64_t chunk_end(int64_t offset, int64_t chunk, bool keep) {
 
 /* Write the tokens that each object takes in a cache of chunks of the prompt, and set the tokens
  * that a hit on it spares. `keep`: the tail of a prompt takes a whole chunk; else it is not stored.
- * `unsaved`: last tokens of an answer that are not stored. */
+ * `unsaved`: last tokens of an answer that are not stored. `scratch`: three zeros per key. */
 void workload_store(const Workload *ops, TraceKey *keys, int64_t chunk, int keep, int64_t unsaved,
-                    int32_t *held) {
-    int32_t *seen = array((size_t)ops->keys + 1, sizeof *seen); /* the last request, from 1 */
-    int32_t *first = find_first_requests(ops);
-    uint8_t *generated = array((size_t)ops->keys + 1, 1);
+                    int32_t *held, int32_t *scratch) {
+    int32_t *seen = scratch;                    /* the last request, from 1 */
+    int32_t *first = scratch + ops->keys;
+    int32_t *generated = first + ops->keys;
+    find_first_requests(ops, first);
     for (int64_t key = 0; key < ops->keys; key++) keys[key].stored = 0;
     for (int64_t row = ops->ops - 1; row >= 0; row--)
         generated[ops->op[row].key] = ops->op[row].phase == DECODE;
@@ -90,7 +89,4 @@ void workload_store(const Workload *ops, TraceKey *keys, int64_t chunk, int keep
             spared = new_spared;
         }
     }
-    free(seen);
-    free(first);
-    free(generated);
 }

@@ -2,24 +2,19 @@
  * word below that is not empty. Adding, removing and finding the least touch one word per level, so
  * their time does not depend on how many numbers there are. */
 #pragma once
-#include <stdint.h>
-#include <stdlib.h>
+#include "memory.h"
 
 enum { NUMBER_LEVELS = 6 };  /* 64^6 > 2^31 */
 typedef struct { uint64_t *words[NUMBER_LEVELS]; int levels; } Numbers;
 
-/* Make room for numbers below `limit`; the kernel backs it when it is used. */
-static inline void numbers_new(Numbers *set, int64_t limit) {
+/* Make room for numbers below `limit`. */
+static inline void numbers_new(Numbers *set, Memory *owner, int64_t limit) {
     set->levels = 0;
     do {
         limit = (limit + 63) / 64;
-        set->words[set->levels] = calloc((size_t)limit + 1, sizeof(uint64_t));
-        if (!set->words[set->levels++]) abort();
+        assert(set->levels < NUMBER_LEVELS);
+        set->words[set->levels++] = array(owner, (size_t)limit + 1, sizeof(uint64_t));
     } while (limit > 1);
-}
-
-static inline void numbers_free(Numbers *set) {
-    for (int level = 0; level < set->levels; level++) free(set->words[level]);
 }
 
 static inline void numbers_add(Numbers *set, uint32_t number) {
@@ -41,6 +36,7 @@ static inline void numbers_remove(Numbers *set, uint32_t number) {
 /* Return the least number of a set that is not empty. */
 static inline uint32_t numbers_least(const Numbers *set) {
     uint32_t least = 0;
+    assert(set->words[set->levels - 1][0]);
     for (int level = set->levels - 1; level >= 0; level--)
         least = least << 6 | (uint32_t)__builtin_ctzll(set->words[level][least]);
     return least;

@@ -41,6 +41,7 @@ static uint64_t unmix(uint64_t word) {
 
 Payload *payload_new(const uint64_t *pool) {
     Payload *p = malloc(sizeof *p);
+    if (!p) return NULL;
     memcpy(p->pool, pool, sizeof p->pool);
     p->salt = pool[0];
     return p;

@@ -2,7 +2,6 @@
  * an arrangement (docs/arrangements.md, docs/waterfall.md). Belongs to one thread, or is guarded by
  * Engine.lock. */
 #include "placement.h"
-#include "memory.h"
 
 enum { UNWRITTEN = 1 << 3, PINNED = 1 << 4 };  /* of Placement.places */
 enum { MOST_TOUCHES = 127 };                                            /* of Placement.touches */
@@ -14,7 +13,7 @@ static bool is_bounded(const TierRules *rules) {
 static void open_tier(Placement *p, int tier) {
     const TierRules *rules = &p->rules.tier[tier];
     size_t keys = (size_t)p->ops->keys + 1;
-    p->touches[tier] = array(rules->usable ? keys : 1, 1);
+    p->touches[tier] = array(&p->memory, rules->usable ? keys : 1, 1);
     if (is_bounded(rules)) {
         PolicyView view = p->view;
         view.capacity = rules->usable;
@@ -22,9 +21,9 @@ static void open_tier(Placement *p, int tier) {
         p->policies[tier] = kind->make(kind, &view);
     }
     if (rules->usable && rules->admit_touches > 1)
-        p->counts[tier] = touch_counts_new(p->ops->keys, rules->admit_table);
+        p->counts[tier] = touch_counts_new(&p->memory, p->ops->keys, rules->admit_table);
     if (rules->usable && rules->user_quota != UNLIMITED)
-        p->shares[tier] = user_shares_new(p->ops, p->owner);
+        p->shares[tier] = user_shares_new(&p->memory, p->ops, p->owner);
 }
 
 static bool asks_for(const Rules *rules, bool (*of)(const TierRules *)) {
@@ -45,30 +44,39 @@ static bool limits_fetches(const TierRules *r) {
 
 Placement *placement_new(const Workload *workload, const Rules *rules, const int32_t *rows,
                          int64_t count) {
-    Placement *p = checked(calloc(1, sizeof *p));
+    Placement *volatile made = NULL;
+    Attempt attempt;
+    attempt_begin(&attempt);
+    if (setjmp(attempt.back)) {
+        placement_free(made);
+        return NULL;
+    }
+    Placement *p = made = zeros(1, sizeof *p);
+    Memory *memory = &p->memory;
     p->ops = workload;
     p->rules = *rules;
     size_t keys = (size_t)workload->keys + 1;
-    p->places = array(keys, 1);
-    p->last_touch = array(keys, sizeof *p->last_touch);
-    p->key_at = array((size_t)workload->ops + 1, sizeof *p->key_at);
-    p->broken = checked(calloc((size_t)workload->requests + 1, 1));
+    p->places = array(memory, keys, 1);
+    p->last_touch = array(memory, keys, sizeof *p->last_touch);
+    p->key_at = array(memory, (size_t)workload->ops + 1, sizeof *p->key_at);
+    p->broken = array(memory, (size_t)workload->requests + 1, 1);
     if (rules->first_writes)
         for (int64_t key = 0; key < workload->keys; key++)
             if (workload->key[key].has_write) p->places[key] = UNWRITTEN;
-    if (rules->pinned) mark_pinned(workload, rules->pinned, p->places, PINNED);
-    if (asks_for(rules, has_quota)) p->owner = find_owners(workload);
-    if (asks_for(rules, needs_parent)) p->parent = find_parents(workload);
+    if (rules->pinned) mark_pinned(memory, workload, rules->pinned, p->places, PINNED);
+    if (asks_for(rules, has_quota)) p->owner = find_owners(memory, workload);
+    if (asks_for(rules, needs_parent)) p->parent = find_parents(memory, workload);
     if (asks_for(rules, needs_future)) {
         if (!rows) count = workload->ops;
         for (int64_t position = 0; position < count; position++)
             p->key_at[position] = workload->op[rows ? rows[position] : position].key;
-        p->next_use = next_uses(p->key_at, count, workload->keys);
+        p->next_use = next_uses(memory, p->key_at, count, workload->keys);
     }
-    if (asks_for(rules, limits_fetches)) p->fetches = fetches_new(workload);
-    if (rules->tail_first) p->prompts = prompts_new(workload);
-    if (rules->ttl_ns) p->touched_ns = array(keys, sizeof *p->touched_ns);
-    p->view = (PolicyView){.ops = workload,
+    if (asks_for(rules, limits_fetches)) p->fetches = fetches_new(memory, workload);
+    if (rules->tail_first) p->prompts = prompts_new(memory, workload);
+    if (rules->ttl_ns) p->touched_ns = array(memory, keys, sizeof *p->touched_ns);
+    p->view = (PolicyView){.memory = memory,
+                           .ops = workload,
                            .position = &p->position,
                            .last_touch = p->last_touch,
                            .key_at = p->key_at,
@@ -76,27 +84,13 @@ Placement *placement_new(const Workload *workload, const Rules *rules, const int
                            .parent = p->parent,
                            .positions = workload->ops};
     for (int tier = 0; tier < TIERS; tier++) open_tier(p, tier);
+    attempt_end(&attempt);
     return p;
 }
 
 void placement_free(Placement *p) {
     if (!p) return;
-    for (int tier = 0; tier < TIERS; tier++) {
-        if (p->policies[tier]) p->policies[tier]->kind->release(p->policies[tier]);
-        touch_counts_free(p->counts[tier]);
-        user_shares_free(p->shares[tier]);
-        free(p->touches[tier]);
-    }
-    prompts_free(p->prompts);
-    fetches_free(p->fetches);
-    free(p->places);
-    free(p->last_touch);
-    free(p->key_at);
-    free(p->broken);
-    free(p->owner);
-    free(p->parent);
-    free(p->next_use);
-    free(p->touched_ns);
+    memory_free(&p->memory);
     free(p->moves);
     free(p);
 }
@@ -125,15 +119,13 @@ static int slower_tier(const Placement *p, int tier, uint32_t key) {
 }
 
 static void emit(Placement *p, int kind, uint32_t key, int from, int to) {
-    if (p->count == p->room) {
-        p->room = p->room ? 2 * p->room : 64;
-        p->moves = checked(realloc(p->moves, (size_t)p->room * sizeof *p->moves));
-    }
+    if (p->count == p->room) p->moves = grown(p->moves, &p->room, 64, sizeof *p->moves);
     p->moves[p->count++] = (PlannedMove){bytes_of(p, key), key,        (int8_t)kind,
                                          (int8_t)from,    (int8_t)to, p->in_background};
 }
 
 static void enter(Placement *p, uint32_t key, int tier, int kind, int from) {
+    assert(!holds(p, tier, key));
     emit(p, kind, key, from, tier);
     Account *a = &p->account;
     int64_t size = bytes_of(p, key);
@@ -141,6 +133,7 @@ static void enter(Placement *p, uint32_t key, int tier, int kind, int from) {
     p->touches[tier][key] = key == p->key_at[p->position];
     a->used[tier] += size;
     a->resident[tier]++;
+    assert(a->used[tier] <= p->rules.tier[tier].usable);
     if (a->used[tier] > a->peak[tier]) a->peak[tier] = a->used[tier];
     if (a->resident[tier] > a->peak_objects[tier]) a->peak_objects[tier] = a->resident[tier];
     if (p->places[key] & PINNED) {
@@ -154,11 +147,14 @@ static void enter(Placement *p, uint32_t key, int tier, int kind, int from) {
 
 static void leave(Placement *p, uint32_t key, int tier, bool evicted) {
     int64_t size = bytes_of(p, key);
+    assert(holds(p, tier, key));
     p->places[key] &= (uint8_t)~(1 << tier);
     p->account.used[tier] -= size;
     p->account.resident[tier]--;
+    assert(p->account.used[tier] >= 0 && p->account.resident[tier] >= 0);
     if (p->places[key] & PINNED) {
         p->pinned[tier] -= size;
+        assert(p->pinned[tier] >= 0);
         return;
     }
     if (p->shares[tier]) user_shares_leave(p->shares[tier], key, size);
@@ -167,6 +163,7 @@ static void leave(Placement *p, uint32_t key, int tier, bool evicted) {
 }
 
 static void touch(Placement *p, uint32_t key, int tier) {
+    assert(holds(p, tier, key));
     if (p->touches[tier][key] < MOST_TOUCHES) p->touches[tier][key]++;
     if (p->places[key] & PINNED) return;
     if (p->shares[tier]) user_shares_touch(p->shares[tier], key);
@@ -191,7 +188,10 @@ static bool admits(Placement *p, int tier, uint32_t key) {
 
 static void make_room(Placement *p, int tier, uint32_t key);
 
+/* An eviction may need room in a slower tier, which evicts in turn: `tier` grows with each call, so this
+ * ends at the slowest. */
 static void evict(Placement *p, uint32_t key, int tier, bool by_policy) {
+    assert(key < p->ops->keys && holds(p, tier, key) && !(p->places[key] & PINNED));
     int slower = p->rules.with_room ? TIERS : slower_tier(p, tier, key);
     bool demotes = slower < TIERS && !holds(p, slower, key) &&
                    p->rules.tier[slower].down == ON_EVICT && admits(p, slower, key);
@@ -200,6 +200,7 @@ static void evict(Placement *p, uint32_t key, int tier, bool by_policy) {
         leave(p, key, tier, by_policy);
         return;
     }
+    assert(slower > tier);
     make_room(p, slower, key);
     leave(p, key, tier, by_policy);
     enter(p, key, slower, DEMOTE, tier);
@@ -215,6 +216,7 @@ static void make_room(Placement *p, int tier, uint32_t key) {
     }
     while (p->account.used[tier] + size > rules->usable) {
         Policy *policy = p->policies[tier];
+        assert(policy && p->account.used[tier] > p->pinned[tier]);  /* so the policy has a victim */
         evict(p, policy->kind->victim(policy, key), tier, true);
     }
 }
@@ -224,6 +226,7 @@ static void evict_in_background(Placement *p, int tier) {
     const TierRules *rules = &p->rules.tier[tier];
     int64_t used = p->account.used[tier], low = rules->low;
     if (used <= rules->high) return;
+    assert(is_bounded(rules));
     if (rules->evict_ppm) low = used - (int64_t)((__int128)used * rules->evict_ppm / 1000000);
     Policy *policy = p->policies[tier];
     p->in_background = 1;
@@ -326,7 +329,7 @@ static void read_key(Placement *p, const TraceOp *op, int asked) {
         return;
     }
     emit(p, MISS, key, NONE, NONE);
-    /* The chunk that an object of which nothing is stored lies in belongs to the next object. */
+    /* An object that stores nothing shares its chunk with the next one, which counts the miss. */
     p->broken[op->request] |= op->phase == PREFILL && bytes_of(p, key);
     int holder = fastest_holder(p, key, ALL_TIERS);
     if (late && holder != NOWHERE) {
@@ -413,6 +416,7 @@ static void turn_round(Placement *p, int32_t request) {
 }
 
 int placement_decide(Placement *p, int64_t row, const PlannedMove **moves, int64_t *count) {
+    assert(row >= 0 && row < p->ops->ops && p->position < p->ops->ops);
     const TraceOp *op = &p->ops->op[row];
     uint32_t key = op->key;
     int role = op->op, asked = ALL_TIERS;

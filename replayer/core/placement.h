@@ -12,15 +12,14 @@ static inline bool is_of_prompt(const TraceOp *op) {
 
 /* ---- admission.c: how often the most recent keys were touched. ---- */
 typedef struct TouchCounts TouchCounts;
-TouchCounts *touch_counts_new(int64_t keys, int64_t most);  /* most 0: all keys */
-void touch_counts_free(TouchCounts *c);
+/* most 0: all keys */
+TouchCounts *touch_counts_new(Memory *owner, int64_t keys, int64_t most);
 void touch_counts_add(TouchCounts *c, uint32_t key);
 int64_t touch_counts_of(const TouchCounts *c, uint32_t key);
 
 /* ---- quotas.c: a tier's objects by owner, the one touched the longest ago first. ---- */
 typedef struct UserShares UserShares;
-UserShares *user_shares_new(const Workload *ops, const int32_t *owner);
-void user_shares_free(UserShares *s);
+UserShares *user_shares_new(Memory *memory, const Workload *ops, const int32_t *owner);
 void user_shares_enter(UserShares *s, uint32_t key, int64_t bytes);
 void user_shares_touch(UserShares *s, uint32_t key);
 void user_shares_leave(UserShares *s, uint32_t key, int64_t bytes);
@@ -29,8 +28,7 @@ uint32_t user_shares_oldest(const UserShares *s, uint32_t key); /* of the key's 
 
 /* ---- fetches.c: tiers that a request asks. ---- */
 typedef struct Fetches Fetches;
-Fetches *fetches_new(const Workload *ops);
-void fetches_free(Fetches *f);
+Fetches *fetches_new(Memory *owner, const Workload *ops);
 bool fetches_begun(const Fetches *f, int32_t request);
 /* Decide for a request with `left` prefill ops, of which so many tokens are missing per tier. */
 void fetches_begin(Fetches *f, int32_t request, int32_t left, const int64_t *missing,
@@ -40,20 +38,20 @@ void fetches_end_op(Fetches *f, int32_t request);               /* a prefill op 
 
 /* ---- prompts.c: where the ops of each request stand in the plan. ---- */
 typedef struct Prompts Prompts;
-Prompts *prompts_new(const Workload *ops);
-void prompts_free(Prompts *p);
+Prompts *prompts_new(Memory *owner, const Workload *ops);
 /* A prefill op of a row has been decided. Returns whether it is its request's last. */
 bool prompts_end_op(Prompts *p, int64_t row, int64_t position);
 uint32_t prompts_position(const Prompts *p, int64_t row);
 
-/* ---- keys.c. The arrays belong to the caller. ---- */
-void mark_pinned(const Workload *ops, int64_t sources, uint8_t *places, uint8_t mark);
-int32_t *find_owners(const Workload *ops);                      /* users, by key */
-int32_t *find_parents(const Workload *ops);                     /* keys or -1, by key */
+/* ---- keys.c ---- */
+void mark_pinned(Memory *memory, const Workload *ops, int64_t sources, uint8_t *places, uint8_t mark);
+int32_t *find_owners(Memory *memory, const Workload *ops);      /* users, by key */
+int32_t *find_parents(Memory *memory, const Workload *ops);     /* keys or -1, by key */
 
 enum { ALL_TIERS = (1 << TIERS) - 1 };  /* a bit per tier */
 
 struct Placement {
+    Memory memory;              /* of all that does not grow */
     const Workload *ops;
     Rules rules;
     int64_t position;           /* of the op that is being decided */

@@ -1,8 +1,7 @@
 /* A plan, op by op: in the order of the trace, of a list of rows, or of a reference system
  * (docs/ordering.md). */
 #include "core.h"
-#include <stdlib.h>
-#include <string.h>
+#include "memory.h"
 
 struct Planner {
     const Workload *ops;
@@ -23,22 +22,30 @@ struct Planner {
 Planner *planner_new(const Workload *workload, const Rules *rules, int64_t order,
                      const int32_t *rows, int64_t count, const Load *load, const Device *devices,
                      int64_t workers) {
-    Planner *p = calloc(1, sizeof *p);
+    Planner *volatile made = NULL;
+    Attempt attempt;
+    attempt_begin(&attempt);
+    if (setjmp(attempt.back)) {
+        planner_free(made);
+        return NULL;
+    }
+    Planner *p = made = zeros(1, sizeof *p);
     p->ops = workload;
-    p->placement = placement_new(workload, rules, order == BY_ROWS ? rows : NULL, count);
+    p->placement = passed_on(placement_new(workload, rules, order == BY_ROWS ? rows : NULL, count));
     p->order = order;
     p->rows = rows;
     p->count = count;
     if (order == BY_REFERENCE) {
         int64_t capacity[TIERS];
         capacities(rules, capacity);
-        p->scheduler =
-            scheduler_new(workload, capacity, load, p->placement, rules->inclusive != 0);
+        p->scheduler = passed_on(
+            scheduler_new(workload, capacity, load, p->placement, rules->inclusive != 0));
         p->devices = devices_new(devices);
         p->workers = workers;
-        p->ended = malloc((size_t)workers * sizeof *p->ended);
+        p->ended = zeros((size_t)workers, sizeof *p->ended);
         scheduler_begin(p->scheduler, 0);
     }
+    attempt_end(&attempt);
     return p;
 }
 
@@ -56,11 +63,8 @@ void planner_free(Planner *p) {
 const Placement *planner_placement(const Planner *p) { return p->placement; }
 
 static PlannedMove *reserve_moves(Planner *p, int64_t count) {
-    if (p->moves_used + count > p->moves_room) {
-        p->moves_room = 2 * (p->moves_used + count);
-        p->moves = realloc(p->moves, (size_t)p->moves_room * sizeof *p->moves);
-        if (!p->moves) abort();
-    }
+    if (p->moves_used + count > p->moves_room)
+        p->moves = grown(p->moves, &p->moves_room, p->moves_used + count, sizeof *p->moves);
     PlannedMove *moves = &p->moves[p->moves_used];
     p->moves_used += count;
     return moves;
@@ -72,11 +76,8 @@ static void hand_out_decided(Planner *p) {
     for (int32_t at; (at = scheduler_lowest(p->scheduler)) != NONE;
          scheduler_retire(p->scheduler)) {
         const Op *op = scheduler_op(p->scheduler, at);
-        if (p->out_count == p->out_room) {
-            p->out_room *= 2;
-            p->out_ops = realloc(p->out_ops, (size_t)p->out_room * sizeof *p->out_ops);
-            if (!p->out_ops) abort();
-        }
+        if (p->out_count == p->out_room)
+            p->out_ops = grown(p->out_ops, &p->out_room, 64, sizeof *p->out_ops);
         p->out_ops[p->out_count++] = (PlannedOp){op->row, op->role, op->moves};
         PlannedMove *out = reserve_moves(p, op->moves);
         for (int32_t move = op->first_move; move != NONE;) {
@@ -113,6 +114,7 @@ static bool advance_clock(Planner *p) {
     p->now = next;
     int32_t count = devices_advance(p->devices, next, p->ended, (int32_t)p->workers);
     p->busy -= count;
+    assert(p->busy >= 0);
     for (int32_t i = 0; i < count; i++) scheduler_complete(p->scheduler, p->ended[i], next, next);
     scheduler_release(p->scheduler, next);
     return true;
@@ -130,11 +132,10 @@ static bool follow_reference(Planner *p, int64_t most) {
 }
 
 int64_t planner_next(Planner *p, int64_t most, const PlannedOp **ops, const PlannedMove **moves) {
-    if (most > p->out_room) {
-        p->out_room = most;
-        p->out_ops = realloc(p->out_ops, (size_t)most * sizeof *p->out_ops);
-        if (!p->out_ops) abort();
-    }
+    Attempt attempt;
+    attempt_begin(&attempt);
+    if (setjmp(attempt.back)) return OUT_OF_MEMORY;
+    if (most > p->out_room) p->out_ops = grown(p->out_ops, &p->out_room, most, sizeof *p->out_ops);
     p->moves_used = p->out_count = 0;
     bool goes_on = true;
     if (p->order == BY_REFERENCE) goes_on = follow_reference(p, most);
@@ -142,9 +143,11 @@ int64_t planner_next(Planner *p, int64_t most, const PlannedOp **ops, const Plan
         int64_t row = p->order == BY_ROWS ? p->rows[p->at] : p->at, count;
         const PlannedMove *decided;
         int role = placement_decide(p->placement, row, &decided, &count);
+        PlannedMove *out = reserve_moves(p, count);
         p->out_ops[p->out_count++] = (PlannedOp){row, role, count};
-        memcpy(reserve_moves(p, count), decided, (size_t)count * sizeof *decided);
+        memcpy(out, decided, (size_t)count * sizeof *decided);
     }
+    attempt_end(&attempt);
     *ops = p->out_ops;
     *moves = p->moves;
     return goes_on || p->out_count ? p->out_count : -1;

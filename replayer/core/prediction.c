@@ -1,5 +1,4 @@
 #include "prediction.h"
-#include <stdlib.h>
 
 #include "heap.h"
 #include "memory.h"
@@ -34,15 +33,23 @@ struct Prediction {
 Prediction *prediction_new(const Workload *ops, const Settings *settings, const Load *load,
                            Planner *planner, Placement *live, const Rules *rules,
                            const Profile *profile) {
-    Prediction *p = checked(calloc(1, sizeof *p));
+    Prediction *volatile made = NULL;
+    Attempt attempt;
+    attempt_begin(&attempt);
+    if (setjmp(attempt.back)) {
+        prediction_free(made);
+        return NULL;
+    }
+    Prediction *p = made = zeros(1, sizeof *p);
     run_begin(&p->run, ops, settings, load, planner, live, rules);
     p->profile = profile;
     p->stations = stations_new(profile, settings->workers);
-    p->workers = checked(calloc((size_t)settings->workers, sizeof *p->workers));
-    p->ended = checked(malloc((size_t)settings->workers * sizeof *p->ended));
+    p->workers = zeros((size_t)settings->workers, sizeof *p->workers);
+    p->ended = zeros((size_t)settings->workers, sizeof *p->ended);
     for (int64_t worker = 0; worker < settings->workers; worker++)
         heap_push(&p->free_workers, (uint64_t)worker, worker);
     p->now = NEVER;
+    attempt_end(&attempt);
     return p;
 }
 
@@ -64,7 +71,8 @@ static bool has_op(Prediction *p) {
     if (p->at == p->count && (most < 0 || p->position < most)) {
         p->count = planner_next(p->run.planner, STRETCH, &p->ops, &p->moves);
         p->at = 0;
-        if (p->count < 0) p->run.state.stuck = p->run.stopping = true;
+        if (p->count == OUT_OF_MEMORY) run_refuse(&p->run);
+        else if (p->count < 0) p->run.state.stuck = p->run.stopping = true;
     }
     p->run.exhausted = p->at >= p->count || (most >= 0 && p->position >= most);
     return !p->run.exhausted;
@@ -236,6 +244,12 @@ static bool advance_clock(Prediction *p) {
 }
 
 int prediction_run(Prediction *p, int64_t most) {
+    Attempt attempt;
+    attempt_begin(&attempt);
+    if (setjmp(attempt.back)) {
+        run_refuse(&p->run);
+        return 0;
+    }
     if (p->now == NEVER) {
         p->now = 0;
         if (p->run.live) scheduler_begin(p->run.scheduler, 0);
@@ -244,11 +258,12 @@ int prediction_run(Prediction *p, int64_t most) {
     while (p->run.records.count < most) {
         if (!advance_clock(p)) {
             p->run.state.stuck |= !p->over && !run_is_finished(&p->run);
-            return 0;
+            break;
         }
         take_steps(p);
     }
-    return 1;
+    attempt_end(&attempt);
+    return p->run.records.count >= most;
 }
 
 void prediction_stop(Prediction *p) { p->run.stopping = true; }

@@ -1,6 +1,5 @@
 /* Where the prefill ops of each request stand in the plan. */
 #include "placement.h"
-#include "memory.h"
 
 struct Prompts {
     const Workload *ops;
@@ -8,11 +7,11 @@ struct Prompts {
     int32_t *left;              /* per request: prefill ops to be decided */
 };
 
-Prompts *prompts_new(const Workload *ops) {
-    Prompts *p = checked(calloc(1, sizeof *p));
+Prompts *prompts_new(Memory *owner, const Workload *ops) {
+    Prompts *p = array(owner, 1, sizeof *p);
     p->ops = ops;
-    p->position = array((size_t)ops->ops + 1, sizeof *p->position);
-    p->left = array((size_t)ops->requests + 1, sizeof *p->left);
+    p->position = array(owner, (size_t)ops->ops + 1, sizeof *p->position);
+    p->left = array(owner, (size_t)ops->requests + 1, sizeof *p->left);
     for (int64_t row = 0; row < ops->ops; row++) {
         const TraceOp *op = &ops->op[row];
         p->left[op->request] += is_of_prompt(op);
@@ -20,16 +19,11 @@ Prompts *prompts_new(const Workload *ops) {
     return p;
 }
 
-void prompts_free(Prompts *p) {
-    if (!p) return;
-    free(p->position);
-    free(p->left);
-    free(p);
-}
-
 bool prompts_end_op(Prompts *p, int64_t row, int64_t position) {
+    int32_t *left = &p->left[p->ops->op[row].request];
+    assert(*left > 0);
     p->position[row] = (uint32_t)position;
-    return !--p->left[p->ops->op[row].request];
+    return !--*left;
 }
 
 uint32_t prompts_position(const Prompts *p, int64_t row) { return p->position[row]; }

@@ -8,20 +8,13 @@ struct UserShares {
     Queue *queues;              /* per user: its objects, the one touched the longest ago first */
 };
 
-UserShares *user_shares_new(const Workload *ops, const int32_t *owner) {
-    UserShares *s = checked(calloc(1, sizeof *s));
+UserShares *user_shares_new(Memory *memory, const Workload *ops, const int32_t *owner) {
+    UserShares *s = array(memory, 1, sizeof *s);
     s->owner = owner;
-    s->links = array((size_t)ops->keys + 1, sizeof *s->links);
-    s->queues = array((size_t)ops->users + 1, sizeof *s->queues);
+    s->links = array(memory, (size_t)ops->keys + 1, sizeof *s->links);
+    s->queues = array(memory, (size_t)ops->users + 1, sizeof *s->queues);
     for (int64_t user = 0; user < ops->users; user++) s->queues[user] = queue_new(s->links);
     return s;
-}
-
-void user_shares_free(UserShares *s) {
-    if (!s) return;
-    free(s->links);
-    free(s->queues);
-    free(s);
 }
 
 static Queue *queue_of(const UserShares *s, uint32_t key) { return &s->queues[s->owner[key]]; }

@@ -37,6 +37,7 @@ void run_end(Run *r);           /* frees what it holds */
 /* Apply the time limits: cut the run, end its drain, end the warm-up. Returns whether the run is
  * cut or stopped now and was not before. */
 bool run_apply_limits(Run *r, int64_t now);
+void run_refuse(Run *r);        /* memory ran out: no more moves start */
 /* The time of the next limit after now, or FAR. */
 int64_t run_next_limit(const Run *r, int64_t now);
 bool run_is_finished(const Run *r);

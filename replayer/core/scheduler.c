@@ -35,14 +35,22 @@ typedef struct { LedgerEntry *entries; int64_t head, tail, room; bool bounded; }
  * indices plus one; 0: none. */
 typedef struct { int32_t barrier, group; } KeyOrder;
 
+/* Slots in chunks, which stay where they are: a pointer to a slot holds until the slot is freed. Nearly
+ * all slots in use are in the first chunk, which is found without a look at the table. The kernel backs
+ * what is used of a chunk. */
+enum { CHUNK_BITS = 16, CHUNK = 1 << CHUNK_BITS };
+#define POOL(Type) \
+    struct { Type *first, **chunks; int64_t count, room; int32_t unused, fresh; }
+
 struct Scheduler {
+    Memory memory;              /* of all that does not grow */
     const Workload *ops;
     Placement *decides;         /* NULL: a plan is executed */
     Load load;
     bool inclusive;             /* several tiers may hold an object */
     double prefill_ns, token_ns;
     RequestState *requests;
-    int64_t *freed;             /* `depth` times per request */
+    int64_t *freed;             /* as many times per request as it has ops */
     int64_t depth;
     Heap timed;                 /* (due, row << 32 | op): ops released before they are due */
     Heap waiting;               /* (class, request's start; request): one entry per op to decide */
@@ -50,13 +58,11 @@ struct Scheduler {
     int64_t permits;
     int64_t entering;           /* first row whose request may not have begun; not if closed */
     int64_t in_progress;        /* requests begun and not ended */
-    Op *op_pool;
-    Move *move_pool;
-    Edge *edge_pool;
-    Group *group_pool;
-    Need *need_pool;
-    int32_t free_op, free_move, free_edge, free_group, free_need;
-    int64_t op_room, move_room, edge_room, group_room, need_room;
+    POOL(Op) op;
+    POOL(Move) move;
+    POOL(Edge) edge;
+    POOL(Group) group;
+    POOL(Need) need;
     KeyOrder *keys;             /* per key; if inclusive, per key and tier */
     Ledger ledgers[TIERS];
     int32_t *order;             /* ring of ops by position */
@@ -64,100 +70,107 @@ struct Scheduler {
     int64_t decided, no_more, number, window_bytes;
 };
 
+/* ---- Pools: free slots are linked through `next`. ---- */
+#define POOL_FUNCTIONS(Type, name)                                                          \
+    static inline Type *name##_at(const Scheduler *s, int32_t at) {                         \
+        Type *chunk = at < CHUNK ? s->name.first : s->name.chunks[at >> CHUNK_BITS];        \
+        return &chunk[at & (CHUNK - 1)];                                                    \
+    }                                                                                       \
+    static void free_##name(Scheduler *s, int32_t at) {                                     \
+        name##_at(s, at)->next = s->name.unused;                                            \
+        s->name.unused = at;                                                                \
+    }                                                                                       \
+    static __attribute__((noinline)) void add_chunk_of_##name(Scheduler *s) {               \
+        assert(s->name.fresh <= INT32_MAX - CHUNK);                                         \
+        if (s->name.count == s->name.room)                                                  \
+            s->name.chunks = grown(s->name.chunks, &s->name.room, 16, sizeof(Type *));      \
+        s->name.chunks[s->name.count] = zeros(CHUNK, sizeof(Type));                         \
+        s->name.count++;                                                                    \
+        s->name.first = s->name.chunks[0];                                                  \
+    }                                                                                       \
+    static inline int32_t new_##name(Scheduler *s) {                                        \
+        int32_t slot = s->name.unused;                                                      \
+        if (slot == NONE) {                                                                 \
+            if (s->name.fresh == s->name.count << CHUNK_BITS) add_chunk_of_##name(s);       \
+            return s->name.fresh++;                                                         \
+        }                                                                                   \
+        s->name.unused = name##_at(s, slot)->next;                                          \
+        return slot;                                                                        \
+    }                                                                                       \
+    static int64_t used_##name(const Scheduler *s) {                                        \
+        int64_t used = s->name.fresh;                                                       \
+        for (int32_t at = s->name.unused; at != NONE; at = name##_at(s, at)->next) used--;  \
+        return used;                                                                        \
+    }                                                                                       \
+    static void free_all_##name(Scheduler *s) {                                             \
+        for (int64_t chunk = 0; chunk < s->name.count; chunk++) free(s->name.chunks[chunk]); \
+        free(s->name.chunks);                                                               \
+    }
+POOL_FUNCTIONS(Op, op)
+POOL_FUNCTIONS(Move, move)
+POOL_FUNCTIONS(Edge, edge)
+POOL_FUNCTIONS(Group, group)
+POOL_FUNCTIONS(Need, need)
+
 static int64_t key_orders(const Scheduler *s) {
     return s->inclusive ? s->ops->keys * TIERS : s->ops->keys;
 }
 
 Scheduler *scheduler_new(const Workload *workload, const int64_t *capacity, const Load *load,
                          Placement *decides, bool inclusive) {
-    Scheduler *s = checked(calloc(1, sizeof *s));
+    Scheduler *volatile made = NULL;
+    Attempt attempt;
+    attempt_begin(&attempt);
+    if (setjmp(attempt.back)) {
+        scheduler_free(made);
+        return NULL;
+    }
+    Scheduler *s = made = zeros(1, sizeof *s);
+    s->op.unused = s->move.unused = s->edge.unused = s->group.unused = s->need.unused = NONE;
     s->ops = workload;
     s->decides = decides;
     s->inclusive = inclusive;
     s->load = *load;
     s->token_ns = load->token_ms * 1e6;
     s->prefill_ns = load->prefill_tok_s > 0 ? 1e9 / load->prefill_tok_s : 0;
-    s->requests = array((size_t)workload->requests + 1, sizeof *s->requests);
+    s->requests = array(&s->memory, (size_t)workload->requests + 1, sizeof *s->requests);
     for (int64_t r = 0; r < workload->requests; r++) s->requests[r].start_ns = NEVER;
     s->depth = load->depth;
-    if (s->depth) {  /* no step needs more slots than the longest request has ops */
-        int64_t longest = 1;
-        for (int64_t r = 0; r < workload->requests; r++) {
-            if (workload->request[r].count > longest) longest = workload->request[r].count;
-        }
-        if (s->depth > longest) s->depth = longest;
-        s->freed = checked(calloc((size_t)(workload->requests * s->depth) + 1, sizeof *s->freed));
-    }
+    if (s->depth) s->freed = array(&s->memory, (size_t)workload->ops + 1, sizeof *s->freed);
     s->permits = load->allocs ? load->allocs : INT64_MAX;
-    s->free_op = s->free_move = s->free_edge = s->free_group = s->free_need = NONE;
-    s->keys = array((size_t)key_orders(s) + 1, sizeof *s->keys);
+    s->keys = array(&s->memory, (size_t)key_orders(s) + 1, sizeof *s->keys);
     for (int tier = 0; tier < TIERS; tier++) {
         Ledger *l = &s->ledgers[tier];
         l->bounded = capacity[tier] != UNLIMITED;
-        l->room = 64;
-        l->entries = checked(malloc((size_t)l->room * sizeof *l->entries));
+        l->entries = grown(NULL, &l->room, 64, sizeof *l->entries);
         if (l->bounded && capacity[tier])
             l->entries[l->tail++] = (LedgerEntry){capacity[tier], NONE};
     }
-    s->order_room = 1024;
-    s->order = checked(malloc((size_t)s->order_room * sizeof *s->order));
+    s->order = grown(NULL, &s->order_room, 1024, sizeof *s->order);
     s->no_more = INT64_MAX;
+    attempt_end(&attempt);
     return s;
 }
 
 void scheduler_free(Scheduler *s) {
     if (!s) return;
-    free(s->requests);
-    free(s->freed);
+    memory_free(&s->memory);
     free(s->timed.entries);
     free(s->waiting.entries);
     free(s->ready.entries);
     free(s->set_aside.entries);
-    free(s->op_pool);
-    free(s->move_pool);
-    free(s->edge_pool);
-    free(s->group_pool);
-    free(s->need_pool);
-    free(s->keys);
+    free_all_op(s);
+    free_all_move(s);
+    free_all_edge(s);
+    free_all_group(s);
+    free_all_need(s);
     for (int tier = 0; tier < TIERS; tier++) free(s->ledgers[tier].entries);
     free(s->order);
     free(s);
 }
 
-/* ---- Pools: free slots are linked through `next`. ---- */
-#define POOL(Type, name, pool, free_one, room)                                              \
-    static int32_t new_##name(Scheduler *s) {                                               \
-        if (s->free_one == NONE) {                                                          \
-            int64_t old = s->room, more = old ? 2 * old : 256;                              \
-            s->pool = checked(realloc(s->pool, (size_t)more * sizeof(Type)));               \
-            s->room = more;                                                                 \
-            for (int64_t i = more - 1; i >= old; i--) {                                     \
-                s->pool[i].next = s->free_one;                                              \
-                s->free_one = (int32_t)i;                                                   \
-            }                                                                               \
-        }                                                                                   \
-        int32_t slot = s->free_one;                                                         \
-        s->free_one = s->pool[slot].next;                                                   \
-        s->pool[slot].next = NONE;                                                          \
-        return slot;                                                                        \
-    }                                                                                       \
-    static void free_##name(Scheduler *s, int32_t at) {                                     \
-        s->pool[at].next = s->free_one;                                                     \
-        s->free_one = at;                                                                   \
-    }                                                                                       \
-    static int64_t used_##name(const Scheduler *s) {                                        \
-        int64_t used = s->room;                                                             \
-        for (int32_t at = s->free_one; at != NONE; at = s->pool[at].next) used--;           \
-        return used;                                                                        \
-    }
-POOL(Op, op, op_pool, free_op, op_room)
-POOL(Move, move, move_pool, free_move, move_room)
-POOL(Edge, edge, edge_pool, free_edge, edge_room)
-POOL(Group, group, group_pool, free_group, group_room)
-POOL(Need, need, need_pool, free_need, need_room)
-
-Op *scheduler_op(Scheduler *s, int32_t op) { return &s->op_pool[op]; }
-Move *scheduler_move(Scheduler *s, int32_t move) { return &s->move_pool[move]; }
+Op *scheduler_op(Scheduler *s, int32_t op) { return op_at(s, op); }
+Move *scheduler_move(Scheduler *s, int32_t move) { return move_at(s, move); }
 int64_t scheduler_ready(const Scheduler *s) {
     return s->ready.count + (s->decided < s->no_more ? s->waiting.count : 0);
 }
@@ -180,19 +193,21 @@ void scheduler_account(const Scheduler *s, int64_t *out) {
 }
 
 /* ---- Dependencies. ---- */
-static void wait_for(Scheduler *s, int32_t move, int32_t blocker, int why) {
+static void wait_for(Scheduler *s, Move *m, int32_t move, int32_t blocker, int why) {
+    Move *b = move_at(s, blocker);
+    assert(b->number < m->number);  /* so the lowest move that is not done waits for nothing */
     int32_t edge = new_edge(s);
-    s->edge_pool[edge] = (Edge){move, s->move_pool[blocker].dependents, (int8_t)why};
-    s->move_pool[blocker].dependents = edge;
-    s->move_pool[move].blockers++;
+    *edge_at(s, edge) = (Edge){move, b->dependents, (int8_t)why};
+    b->dependents = edge;
+    m->blockers++;
     if (s->decides) return;
     int32_t need = new_need(s);
-    s->need_pool[need] = (Need){s->move_pool[blocker].number, blocker, s->move_pool[move].needs};
-    s->move_pool[move].needs = need;
+    *need_at(s, need) = (Need){b->number, blocker, m->needs};
+    m->needs = need;
 }
 
 static int64_t due_time(const Scheduler *s, const Move *m) {
-    return m->pulled_ns != NEVER ? m->pulled_ns : s->op_pool[m->op].due_ns;
+    return m->pulled_ns != NEVER ? m->pulled_ns : op_at(s, m->op)->due_ns;
 }
 
 /* How long a move has waited only because of the plan's order: until its blocker was due, and then
@@ -208,20 +223,21 @@ static int64_t order_wait(const Scheduler *s, const Move *m, const Move *blocker
 }
 
 static void unblock(Scheduler *s, int32_t move, int64_t when, int why, const Move *blocker) {
-    Move *m = &s->move_pool[move];
+    Move *m = move_at(s, move);
     if (when > m->ready_ns) {
         m->ready_ns = when;
         m->waited_for = (int8_t)why;
         m->order_ns = blocker && !s->decides ? order_wait(s, m, blocker) : 0;
     }
+    assert(m->blockers > 0);
     if (--m->blockers) return;
     for (int32_t need = m->needs; need != NONE;) {
-        int32_t next = s->need_pool[need].next;
+        int32_t next = need_at(s, need)->next;
         free_need(s, need);
         need = next;
     }
     m->needs = NONE;
-    heap_push(&s->ready, (uint64_t)s->op_pool[m->op].qos << QOS_SHIFT | (uint64_t)m->number, move);
+    heap_push(&s->ready, (uint64_t)op_at(s, m->op)->qos << QOS_SHIFT | (uint64_t)m->number, move);
 }
 
 /* Return the order of a key in a tier; NULL: there is none, because no tier is named. */
@@ -231,67 +247,76 @@ static KeyOrder *order_in(Scheduler *s, uint32_t key, int tier) {
 }
 
 /* Reads share an object; they wait for its barrier. */
-static void read_in_order(Scheduler *s, int32_t move, KeyOrder *key) {
-    int32_t barrier = key->barrier - 1, group = key->group - 1;
-    if (group == NONE) {
-        group = new_group(s);
-        s->group_pool[group].left = 0;
-        s->group_pool[group].waiter = NONE;
+static void read_in_order(Scheduler *s, Move *m, int32_t move, KeyOrder *key) {
+    int32_t barrier = key->barrier - 1;
+    if (!key->group) {
+        int32_t group = new_group(s);
+        *group_at(s, group) = (Group){0, NONE, NONE};
         key->group = group + 1;
     }
-    s->group_pool[group].left++;
-    s->move_pool[move].group = group;
-    if (barrier != NONE) wait_for(s, move, barrier, WAIT_DATA);
+    m->group = key->group - 1;
+    group_at(s, m->group)->left++;
+    if (barrier != NONE) wait_for(s, m, move, barrier, WAIT_DATA);
 }
 
 /* A move that begins or ends a copy waits for the reads of it, and later moves wait for the move. */
-static void change_in_order(Scheduler *s, int32_t move, KeyOrder *key) {
-    int32_t barrier = key->barrier - 1, group = key->group - 1;
-    if (group != NONE) {
-        s->group_pool[group].waiter = move;
-        s->move_pool[move].blockers++;
+static void change_in_order(Scheduler *s, Move *m, int32_t move, KeyOrder *key) {
+    if (key->group) {
+        Group *group = group_at(s, key->group - 1);
+        assert(group->left > 0 && group->waiter == NONE);
+        group->waiter = move;
+        m->blockers++;
         key->group = 0;
-    } else if (barrier != NONE) {
-        wait_for(s, move, barrier, WAIT_DATA);
+    } else if (key->barrier) {
+        wait_for(s, m, move, key->barrier - 1, WAIT_DATA);
     }
     key->barrier = move + 1;
 }
 
-static void order_by_key(Scheduler *s, int32_t move) {
-    const Move *m = &s->move_pool[move];
+static void order_by_key(Scheduler *s, Move *m, int32_t move) {
     if (m->kind == MISS || m->kind == BYPASS) return;
     bool reads = m->kind == HIT || m->kind == COPY;
     KeyOrder *from = order_in(s, m->key, m->from), *to = order_in(s, m->key, m->to);
-    if (from && reads) read_in_order(s, move, from);
-    else if (from) change_in_order(s, move, from);
-    if (to && to != from) change_in_order(s, move, to);
+    if (from && reads) read_in_order(s, m, move, from);
+    else if (from) change_in_order(s, m, move, from);
+    if (to && to != from) change_in_order(s, m, move, to);
 }
 
-static void finish_on_key(Scheduler *s, int32_t move, int64_t end_ns) {
-    Move *m = &s->move_pool[move];
+static void finish_on_key(Scheduler *s, const Move *m, int32_t move, int64_t end_ns) {
     KeyOrder *from = order_in(s, m->key, m->from), *to = order_in(s, m->key, m->to);
     if (from && from->barrier == move + 1) from->barrier = 0;
     if (to && to->barrier == move + 1) to->barrier = 0;
     if (m->group == NONE) return;
-    Group *group = &s->group_pool[m->group];
+    Group *group = group_at(s, m->group);
+    assert(from && group->left > 0);
     if (--group->left) return;
     if (group->waiter != NONE) unblock(s, group->waiter, end_ns, WAIT_DATA, m);
     if (from->group == m->group + 1) from->group = 0;
     free_group(s, m->group);
 }
 
+/* Double a ring of 2^n entries, which keep their positions: each is in both halves now. */
+static void *grown_ring(void *ring, int64_t *room, size_t size) {
+    size_t half = (size_t)*room * size;
+    char *longer = grown(ring, room, 2 * *room, size);
+    memcpy(longer + half, longer, half);
+    return longer;
+}
+
 /* The free room of a bounded tier, first freed, first used: a move takes its bytes from the
  * front. */
 static LedgerEntry *ledger_entry(Ledger *l, int64_t at) { return &l->entries[at & (l->room - 1)]; }
 
-static void draw_room(Scheduler *s, int32_t move, Ledger *l) {
-    int64_t size = s->move_pool[move].size;
+static void draw_room(Scheduler *s, Move *m, int32_t move, Ledger *l) {
+    int64_t size = m->size;
     while (size) {
+        assert(l->head < l->tail);  /* a plan never puts more into a tier than it holds */
         LedgerEntry *front = ledger_entry(l, l->head);
         int64_t used = front->bytes < size ? front->bytes : size;
+        assert(used > 0);
         if (front->move != NONE) {
-            bool own = s->move_pool[front->move].op == s->move_pool[move].op;
-            wait_for(s, move, front->move, own ? WAIT_EVICTION : WAIT_ROOM);
+            bool own = move_at(s, front->move)->op == m->op;
+            wait_for(s, m, move, front->move, own ? WAIT_EVICTION : WAIT_ROOM);
         }
         front->bytes -= used;
         size -= used;
@@ -299,27 +324,20 @@ static void draw_room(Scheduler *s, int32_t move, Ledger *l) {
     }
 }
 
-static void promise_room(Scheduler *s, int32_t move, Ledger *l) {
+static void promise_room(Move *m, int32_t move, Ledger *l) {
     int64_t folded = 0;  /* room that is already free becomes one entry, to keep the ledger short */
+    if (l->tail - l->head + 2 > l->room)
+        l->entries = grown_ring(l->entries, &l->room, sizeof *l->entries);
     while (l->tail > l->head && ledger_entry(l, l->tail - 1)->move == NONE)
         folded += ledger_entry(l, --l->tail)->bytes;
-    if (l->tail - l->head + 2 > l->room) {
-        LedgerEntry *more = checked(malloc(2 * (size_t)l->room * sizeof *more));
-        for (int64_t at = l->head; at < l->tail; at++)
-            more[at & (2 * l->room - 1)] = *ledger_entry(l, at);
-        free(l->entries);
-        l->entries = more;
-        l->room *= 2;
-    }
     if (folded) *ledger_entry(l, l->tail++) = (LedgerEntry){folded, NONE};
-    s->move_pool[move].ledger = (int32_t)(l->tail & INT32_MAX);
-    *ledger_entry(l, l->tail++) = (LedgerEntry){s->move_pool[move].size, move};
+    m->ledger = (int32_t)(l->tail & INT32_MAX);
+    *ledger_entry(l, l->tail++) = (LedgerEntry){m->size, move};
 }
 
-static void release_room(Scheduler *s, int32_t move, Ledger *l) {
+static void release_room(const Move *m, int32_t move, Ledger *l) {
     /* The entry may have been used up, and its slot reused by another move's entry. */
-    int64_t low = l->tail & INT32_MAX,
-            at = l->tail - ((low - s->move_pool[move].ledger) & INT32_MAX);
+    int64_t low = l->tail & INT32_MAX, at = l->tail - ((low - m->ledger) & INT32_MAX);
     if (at >= l->head && at < l->tail && ledger_entry(l, at)->move == move)
         ledger_entry(l, at)->move = NONE;
 }
@@ -344,7 +362,7 @@ static int32_t count_foreground(const PlannedMove *moves, int64_t count) {
 
 static void admit_op(Scheduler *s, int32_t at, int64_t position, int role, const PlannedMove *moves,
                      int64_t count, int64_t now) {
-    Op *op = &s->op_pool[at];
+    Op *op = op_at(s, at);
     op->position = position;
     op->role = (int8_t)role;
     op->admitted_ns = now;
@@ -359,7 +377,7 @@ static void admit_op(Scheduler *s, int32_t at, int64_t position, int role, const
                             (computed ? (double)asked->tokens : 0) * s->prefill_ns);
     for (int64_t i = 0; i < count; i++) {
         int32_t move = new_move(s);
-        Move *m = &s->move_pool[move];
+        Move *m = move_at(s, move);
         *m = (Move){
             .number = s->number++,
             .size = moves[i].size,
@@ -380,30 +398,20 @@ static void admit_op(Scheduler *s, int32_t at, int64_t position, int role, const
             .waited_for = WAIT_NONE,
             .background = moves[i].background,
         };
-        op = &s->op_pool[at];
-        if (i) s->move_pool[op->last_move].next = move;
+        if (i) move_at(s, op->last_move)->next = move;
         else op->first_move = move;
         op->last_move = move;
         if (m->to >= 0) s->window_bytes += m->size;
-        order_by_key(s, move);
-        m = &s->move_pool[move];
+        order_by_key(s, m, move);
         if (m->kind == HIT) served = move;
         /* It stores in another tier what the hit reads. */
         if (m->kind == STORE && served != NONE && s->inclusive)
-            wait_for(s, move, served, WAIT_DATA);
-        m = &s->move_pool[move];
-        if (m->to >= 0 && s->ledgers[m->to].bounded) draw_room(s, move, &s->ledgers[m->to]);
-        m = &s->move_pool[move];
-        if (frees(m) && s->ledgers[m->from].bounded) promise_room(s, move, &s->ledgers[m->from]);
+            wait_for(s, m, move, served, WAIT_DATA);
+        if (m->to >= 0 && s->ledgers[m->to].bounded) draw_room(s, m, move, &s->ledgers[m->to]);
+        if (frees(m) && s->ledgers[m->from].bounded) promise_room(m, move, &s->ledgers[m->from]);
     }
-    if (s->tail - s->head == s->order_room) {
-        int32_t *more = checked(malloc(2 * (size_t)s->order_room * sizeof *more));
-        for (int64_t i = s->head; i < s->tail; i++)
-            more[i & (2 * s->order_room - 1)] = s->order[i & (s->order_room - 1)];
-        free(s->order);
-        s->order = more;
-        s->order_room *= 2;
-    }
+    if (s->tail - s->head == s->order_room)
+        s->order = grown_ring(s->order, &s->order_room, sizeof *s->order);
     op->planned = op->row;
     op->place = (int32_t)(s->tail & INT32_MAX);
     s->order[s->tail++ & (s->order_room - 1)] = at;
@@ -413,23 +421,25 @@ static void admit_op(Scheduler *s, int32_t at, int64_t position, int role, const
 /* An eviction is made for the op that needs the room. If this system is slower or faster than the
  * reference, an op that is due may need an eviction that the plan gave to an op which is not due.
  * Such an eviction is pulled: it starts without waiting for its own op. */
-static void pull_evictions(Scheduler *s, int32_t move, int64_t now) {
-    for (int32_t need = s->move_pool[move].needs; need != NONE; need = s->need_pool[need].next) {
-        int32_t other = s->need_pool[need].move;
-        Move *m = &s->move_pool[other];
-        if (m->number != s->need_pool[need].number || m->pulled_ns != NEVER ||
-            s->op_pool[m->op].is_due)
-            continue;
+static void pull_evictions(Scheduler *s, const Move *needing, int64_t now) {
+    for (int32_t at = needing->needs; at != NONE;) {
+        const Need *need = need_at(s, at);
+        int32_t other = need->move;
+        Move *m = move_at(s, other);
+        at = need->next;
+        /* The move may be done, and its slot may hold another one. */
+        if (m->number != need->number || m->pulled_ns != NEVER || op_at(s, m->op)->is_due) continue;
         if (m->kind != DEMOTE && m->kind != DROP) continue;
+        assert(m->number < needing->number);  /* so this ends */
         m->pulled_ns = now;
-        pull_evictions(s, other, now);
+        pull_evictions(s, m, now);
         unblock(s, other, now, WAIT_NONE, NULL);
     }
 }
 
 /* Give the op of another slot what the plan has for this one. */
 static void hand_over(Scheduler *s, int32_t to, const Op *plan) {
-    Op *op = &s->op_pool[to];
+    Op *op = op_at(s, to);
     op->position = plan->position;
     op->planned = plan->planned;
     op->place = plan->place;
@@ -441,8 +451,8 @@ static void hand_over(Scheduler *s, int32_t to, const Op *plan) {
     op->first_move = plan->first_move;
     op->last_move = plan->last_move;
     s->order[op->place & (s->order_room - 1)] = to;
-    for (int32_t move = op->first_move; move != NONE; move = s->move_pool[move].next)
-        s->move_pool[move].op = to;
+    for (int32_t move = op->first_move; move != NONE; move = move_at(s, move)->next)
+        move_at(s, move)->op = to;
 }
 
 static bool may_trade(const Scheduler *s, const Op *op) {
@@ -454,13 +464,14 @@ static bool may_trade(const Scheduler *s, const Op *op) {
  * only read what an op of another user has yet to store, which is not due, trades places with
  * it. */
 static void trade_for_store(Scheduler *s, int32_t at) {
-    const Op *reads = &s->op_pool[at];
-    const Move *hit = &s->move_pool[reads->first_move];
+    const Op *reads = op_at(s, at);
+    const Move *hit = move_at(s, reads->first_move);
     if (reads->foreground != 1 || hit->kind != HIT || hit->blockers != 2 || !may_trade(s, reads))
         return;
-    const Move *store = &s->move_pool[s->need_pool[hit->needs].move];
+    assert(hit->needs != NONE);
+    const Move *store = move_at(s, need_at(s, hit->needs)->move);
     int32_t other = store->op;
-    const Op *stores = &s->op_pool[other];
+    const Op *stores = op_at(s, other);
     const TraceRequest *request = s->ops->request;
     if (store->kind != STORE || stores->is_due || !may_trade(s, stores) ||
         request[stores->request].user == request[reads->request].user)
@@ -472,20 +483,21 @@ static void trade_for_store(Scheduler *s, int32_t at) {
 
 static void enqueue(Scheduler *s, RequestState *r, int32_t at) {
     if (r->queue == NONE) r->queue = at;
-    else s->op_pool[r->queue_end].next = at;
+    else op_at(s, r->queue_end)->next = at;
     r->queue_end = at;
 }
 
 static int32_t dequeue(Scheduler *s, RequestState *r) {
     int32_t at = r->queue;
-    r->queue = s->op_pool[at].next;
-    s->op_pool[at].next = NONE;
+    assert(at != NONE);
+    r->queue = op_at(s, at)->next;
+    op_at(s, at)->next = NONE;
     return at;
 }
 
 /* The op's due time has come: from now on only dependencies hold its moves back. */
 static void become_due(Scheduler *s, int32_t at) {
-    Op *op = &s->op_pool[at];
+    Op *op = op_at(s, at);
     if (s->decides) {
         RequestState *r = &s->requests[op->request];
         heap_push(&s->waiting, (uint64_t)op->qos << QOS_SHIFT | (uint64_t)r->start_ns, op->request);
@@ -495,33 +507,37 @@ static void become_due(Scheduler *s, int32_t at) {
     int64_t due = op->due_ns;
     op->is_due = 1;
     trade_for_store(s, at);
-    for (int32_t move = op->first_move; move != NONE; move = s->move_pool[move].next) {
-        pull_evictions(s, move, due);
-        if (s->move_pool[move].pulled_ns == NEVER) unblock(s, move, due, WAIT_NONE, NULL);
+    for (int32_t move = op->first_move; move != NONE;) {
+        const Move *m = move_at(s, move);
+        pull_evictions(s, m, due);
+        if (m->pulled_ns == NEVER) unblock(s, move, due, WAIT_NONE, NULL);
+        move = m->next;
     }
 }
 
 static void decide(Scheduler *s) {
     int32_t at = dequeue(s, &s->requests[heap_pop(&s->waiting).value]);
+    const Op *op = op_at(s, at);
     const PlannedMove *moves;
-    int64_t count, due = s->op_pool[at].due_ns;
-    int role = placement_decide(s->decides, s->op_pool[at].row, &moves, &count);
+    int64_t count, due = op->due_ns;
+    int role = placement_decide(s->decides, op->row, &moves, &count);
     admit_op(s, at, s->decided, role, moves, count, due);
-    for (int32_t move = s->op_pool[at].first_move; move != NONE; move = s->move_pool[move].next)
+    for (int32_t move = op->first_move; move != NONE; move = move_at(s, move)->next)
         unblock(s, move, due, WAIT_NONE, NULL);
 }
 
 /* ---- Pacing. ---- */
 static void release_op(Scheduler *s, int32_t at, int64_t due, int64_t now) {
-    s->op_pool[at].due_ns = due;
+    Op *op = op_at(s, at);
+    op->due_ns = due;
     if (due <= now) become_due(s, at);
-    else heap_push(&s->timed, (uint64_t)due, (int64_t)s->op_pool[at].row << 32 | at);
+    else heap_push(&s->timed, (uint64_t)due, (int64_t)op->row << 32 | at);
 }
 
 static int32_t create_op(Scheduler *s, int64_t row) {
     int32_t at = new_op(s);
     const TraceOp *asked = &s->ops->op[row];
-    s->op_pool[at] = (Op){.position = NONE,
+    *op_at(s, at) = (Op){.position = NONE,
                           .row = (int32_t)row,
                           .request = asked->request,
                           .next = NONE,
@@ -532,13 +548,31 @@ static int32_t create_op(Scheduler *s, int64_t row) {
     return at;
 }
 
+/* The times at which slots of a request became free, as a ring. No step needs more slots than the
+ * request has ops, so it has as many entries, from the request's first row on. */
+static int64_t *freed_slot(const Scheduler *s, int32_t request, int64_t number) {
+    const TraceRequest *asked = &s->ops->request[request];
+    assert(number < 2 * (int64_t)asked->count);
+    return &s->freed[asked->begin + (number < asked->count ? number : number - asked->count)];
+}
+
+/* An op takes the slot of the first op that ended. Returns when it became free. */
+static int64_t take_freed_slot(Scheduler *s, int32_t request) {
+    RequestState *r = &s->requests[request];
+    assert(r->freed_count > 0);
+    int64_t freed = *freed_slot(s, request, r->freed);
+    r->freed = r->freed + 1 < s->ops->request[request].count ? r->freed + 1 : 0;
+    r->freed_count--;
+    return freed;
+}
+
 /* Release the ops that the order within their request allows. */
 static void advance_request(Scheduler *s, int32_t request, int64_t now) {
     RequestState *r = &s->requests[request];
     const TraceRequest *asked = &s->ops->request[request];
     while (r->begun && r->start_ns != NEVER && r->next < asked->count) {
         if (!s->decides && r->queue == NONE) return;
-        int64_t row = s->decides ? s->ops->rows[asked->begin + r->next] : s->op_pool[r->queue].row;
+        int64_t row = s->decides ? s->ops->rows[asked->begin + r->next] : op_at(s, r->queue)->row;
         if (s->ops->op[row].step != r->step) {
             if (r->running) return;
             r->step = s->ops->op[row].step;
@@ -548,20 +582,12 @@ static void advance_request(Scheduler *s, int32_t request, int64_t now) {
             r->freed = r->freed_count = 0;
         }
         if (s->depth && r->running >= s->depth) return;
-        int32_t at;
-        if (s->decides) {
-            at = create_op(s, row);
-        } else {
-            at = dequeue(s, r);
-        }
+        int32_t at = s->decides ? create_op(s, row) : dequeue(s, r);
         r->next++;
         r->running++;
         int64_t due = r->due_ns;
-        if (s->depth &&
-            (int64_t)r->slots >= s->depth) { /* it takes the slot of the first op that ended */
-            int64_t freed = s->freed[request * s->depth + r->freed];
-            r->freed = (int32_t)((r->freed + 1) % s->depth);
-            r->freed_count--;
+        if (s->depth && (int64_t)r->slots >= s->depth) {
+            int64_t freed = take_freed_slot(s, request);
             if (freed > due) due = freed;
         }
         r->slots++;
@@ -635,6 +661,7 @@ void scheduler_admit(Scheduler *s, int64_t position, int64_t row, int role,
 
 static void end_request(Scheduler *s, int32_t request, int64_t now) {
     int32_t next = s->ops->request[request].next;
+    assert(s->in_progress > 0);
     s->in_progress--;
     if (s->decides && s->load.pace == ASAP) enter_requests(s, now);
     if (s->load.pace != CLOSED || next == NONE) return;
@@ -684,25 +711,29 @@ int64_t scheduler_unfinished(const Scheduler *s, int64_t until, Unfinished *out,
 }
 
 static void free_op_and_moves(Scheduler *s, int32_t at) {
-    for (int32_t move = s->op_pool[at].first_move; move != NONE;) {
-        int32_t next = s->move_pool[move].next;
-        if (s->move_pool[move].to >= 0) s->window_bytes -= s->move_pool[move].size;
+    for (int32_t move = op_at(s, at)->first_move; move != NONE;) {
+        Move *m = move_at(s, move);
+        int32_t next = m->next;
+        if (m->to >= 0) s->window_bytes -= m->size;
+        m->number = NONE;  /* needs that still name the slot do not find the move any more */
         free_move(s, move);
         move = next;
     }
+    assert(s->window_bytes >= 0);
     free_op(s, at);
 }
 
 /* The moves that its request waits for are done. */
 static void finish_op(Scheduler *s, int32_t at, int64_t now) {
-    Op *op = &s->op_pool[at];
+    Op *op = op_at(s, at);
     int32_t request = op->request;
     RequestState *r = &s->requests[request];
+    assert(r->running > 0);
     r->running--;
     if (op->end_ns > r->end_ns) r->end_ns = op->end_ns;
     r->wait_ns += op->wait_ns;
     if (s->depth) {
-        s->freed[request * s->depth + (r->freed + r->freed_count) % s->depth] = op->end_ns;
+        *freed_slot(s, request, (int64_t)r->freed + r->freed_count) = op->end_ns;
         r->freed_count++;
     }
     if (r->next < s->ops->request[request].count) advance_request(s, request, now);
@@ -737,7 +768,9 @@ int32_t scheduler_take(Scheduler *s) {
         }
         if (!s->ready.count) return NONE;
         Entry top = heap_pop(&s->ready);
-        if (s->move_pool[top.value].kind != STORE) return (int32_t)top.value;
+        const Move *m = move_at(s, (int32_t)top.value);
+        assert(!m->blockers);
+        if (m->kind != STORE) return (int32_t)top.value;
         if (s->permits) {
             s->permits--;
             return (int32_t)top.value;
@@ -754,28 +787,29 @@ static void free_permit(Scheduler *s) {
 }
 
 void scheduler_give_back(Scheduler *s, int32_t move) {
-    if (s->move_pool[move].kind == STORE) free_permit(s);
+    if (move_at(s, move)->kind == STORE) free_permit(s);
 }
 
 void scheduler_complete(Scheduler *s, int32_t move, int64_t end_ns, int64_t now) {
-    Move *m = &s->move_pool[move];
+    Move *m = move_at(s, move);
     int32_t at = m->op;
+    Op *op = op_at(s, at);
+    assert(!m->blockers && op->left > 0);
     for (int32_t edge = m->dependents; edge != NONE;) {
-        Edge e = s->edge_pool[edge];
+        Edge e = *edge_at(s, edge);
         unblock(s, e.move, end_ns, e.why, m);
         free_edge(s, edge);
         edge = e.next;
     }
     m->dependents = NONE;
     if (m->kind == STORE) free_permit(s);
-    if (m->kind != MISS && m->kind != BYPASS) finish_on_key(s, move, end_ns);
-    if (frees(m) && s->ledgers[m->from].bounded) release_room(s, move, &s->ledgers[m->from]);
-    Op *op = &s->op_pool[at];
+    if (m->kind != MISS && m->kind != BYPASS) finish_on_key(s, m, move, end_ns);
+    if (frees(m) && s->ledgers[m->from].bounded) release_room(m, move, &s->ledgers[m->from]);
     bool background = m->background;
     op->left--;
     if (!background && end_ns > op->end_ns) op->end_ns = end_ns;
+    assert(background || op->foreground > 0);
     if (!background && --op->foreground == 0) finish_op(s, at, now);
-    op = &s->op_pool[at];
     if (!op->left && op->retired) free_op_and_moves(s, at);
 }
 
@@ -784,7 +818,10 @@ int32_t scheduler_lowest(const Scheduler *s) {
 }
 
 void scheduler_retire(Scheduler *s) {
+    assert(s->head < s->tail);
     int32_t at = s->order[s->head++ & (s->order_room - 1)];
-    s->op_pool[at].retired = 1;
-    if (!s->op_pool[at].left) free_op_and_moves(s, at);
+    Op *op = op_at(s, at);
+    assert(!op->retired);
+    op->retired = 1;
+    if (!op->left) free_op_and_moves(s, at);
 }

@@ -1,7 +1,5 @@
 #include "stations.h"
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "heap.h"
 #include "memory.h"
@@ -44,7 +42,7 @@ struct Stations {
     double cores;
     int64_t cpu_updated;
     bool cpu_changed;
-    Visit *visits;              /* by worker; tier NONE: the CPU */
+    Visit visits[];             /* by worker; tier NONE: the CPU */
 };
 
 static bool has_cost(const Station *m, const double *costs) {
@@ -54,7 +52,7 @@ static bool has_cost(const Station *m, const double *costs) {
 }
 
 Stations *stations_new(const Profile *profile, int64_t workers) {
-    Stations *s = checked(calloc(1, sizeof *s));
+    Stations *s = zeros(1, sizeof *s + (size_t)workers * sizeof *s->visits);
     for (int tier = 0; tier < TIERS; tier++)
         for (int direction = 0; direction < 2; direction++) {
             Side *side = &s->tiers[tier].side[direction];
@@ -66,7 +64,6 @@ Stations *stations_new(const Profile *profile, int64_t workers) {
         }
     s->cpu.next = FAR;
     s->cores = profile->cores;
-    s->visits = checked(calloc((size_t)workers, sizeof *s->visits));
     return s;
 }
 
@@ -77,7 +74,6 @@ void stations_free(Stations *s) {
             for (int stage = 0; stage < STAGES; stage++)
                 free(s->tiers[tier].side[direction].stage[stage].visits.entries);
     free(s->cpu.visits.entries);
-    free(s->visits);
     free(s);
 }
 
@@ -122,6 +118,7 @@ static double cost_of(const TierClock *t, int direction, int stage) {
 
 static double draw_factor(const Station *m, double x, double u) {
     if (!m->has_spread) return 1;
+    assert(u >= 0 && u < 1);
     const double *quantiles = m->spread[point_below(m, x)];
     int above = 1;
     while (u >= QUANTILE_AT[above]) above++;
@@ -165,6 +162,7 @@ static void join_stage(Stage *stage, double units, int64_t worker) {
 /* Take out the visits whose target is reached; they are at the first one's. */
 static int64_t leave_stage(Stage *stage, int64_t now, int32_t *out) {
     if (stage->next > now) return 0;
+    assert(stage->visits.count > 0);
     int64_t count = 0;
     if (stage->progress < first_target(stage)) stage->progress = first_target(stage);
     while (stage->visits.count && first_target(stage) <= stage->progress)
@@ -204,6 +202,7 @@ static int8_t turn_size(const Station *m, double bytes) {
 
 static void count_visit(Side *side, const Visit *v, int by) {
     side->present += by;
+    assert(side->present >= 0);
     side->turns += (double)by * (double)(INT64_C(1) << v->size);
 }
 

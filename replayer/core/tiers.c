@@ -6,9 +6,11 @@
  */
 #define _GNU_SOURCE
 #include "core.h"
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,7 +60,7 @@ struct Tier {
     /* Atomic: not guarded by the lock. */
     int64_t claimed;            /* bytes of files being written that are not written yet */
     int64_t unchecked;          /* bytes of new files until free space is checked again */
-    int stopped_waiting;        /* flag: the throttle's waits end at once */
+    int64_t waits_until;        /* when the throttle's waits end at the latest, on clock_ns() */
 
     Channel channels[2];        /* reads, writes; each has a lock of its own */
 };
@@ -69,30 +71,44 @@ int64_t clock_ns(void) {
     return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
-static Tier *new_tier(TierKind kind, const char *name) {
+/* Make a tier with room for so many bytes, in units; 0: it does not count its room. Returns NULL if
+ * there is not enough memory. */
+static Tier *new_tier(TierKind kind, const char *name, int64_t bytes, int64_t unit) {
+    enum { HELD = 64 };
     Tier *t = calloc(1, sizeof *t);
+    Held *held = calloc(HELD, sizeof *held);
+    Extents *room = unit ? extents_new(bytes / unit) : NULL;
+    if (!t || !held || (unit && !room)) {
+        free(t);
+        free(held);
+        extents_free(room);
+        return NULL;
+    }
     t->kind = kind;
     snprintf(t->name, sizeof t->name, "%s", name);
     pthread_mutex_init(&t->lock, NULL);
-    t->held_room = 64;
-    t->held = calloc((size_t)t->held_room, sizeof *t->held);
+    for (int direction = 0; direction < 2; direction++)
+        pthread_mutex_init(&t->channels[direction].lock, NULL);
+    t->held_room = HELD;
+    t->held = held;
+    t->room = room;
+    t->unit = unit;
+    t->budget = t->waits_until = INT64_MAX;
     return t;
 }
 
-Tier *tier_null(void) { return new_tier(NULL_TIER, "null tier"); }
-Tier *tier_elsewhere(void) { return new_tier(ELSEWHERE, ""); }
+Tier *tier_null(void) { return new_tier(NULL_TIER, "null tier", 0, 0); }
+Tier *tier_elsewhere(void) { return new_tier(ELSEWHERE, "", 0, 0); }
 
 Tier *tier_memory(void *arena, int64_t bytes, int64_t unit, const char *name) {
-    Tier *t = new_tier(MEMORY, name);
-    t->arena = arena;
-    t->unit = unit;
-    t->budget = INT64_MAX;
-    t->room = extents_new(bytes / unit);
+    Tier *t = new_tier(MEMORY, name, bytes, unit);
+    if (t) t->arena = arena;
     return t;
 }
 
 Tier *tier_files(int folder, const char *path, const BlockIO *io, int direct) {
-    Tier *t = new_tier(FILES, path);
+    Tier *t = new_tier(FILES, path, 0, 0);
+    if (!t) return NULL;
     t->folder = folder;
     t->io = *io;
     t->direct = direct;
@@ -101,15 +117,17 @@ Tier *tier_files(int folder, const char *path, const BlockIO *io, int direct) {
 
 Tier *tier_slab(const int *files, int64_t count, int64_t slab, int64_t bytes, int64_t unit,
                 const BlockIO *io, const char *path) {
-    Tier *t = new_tier(SLABS, path);
+    Tier *t = new_tier(SLABS, path, bytes, unit);
     int *own = malloc((size_t)(count + 1) * sizeof *own);
+    if (!t || !own) {
+        free(own);
+        tier_free(t);
+        return NULL;
+    }
     memcpy(own, files, (size_t)count * sizeof *own);
     t->files = own;
     t->slab = slab;
     t->slabs = count;
-    t->unit = unit;
-    t->budget = INT64_MAX;
-    t->room = extents_new(bytes / unit);
     t->io = *io;
     return t;
 }
@@ -120,8 +138,10 @@ void tier_free(Tier *t) {
         if (t->held[i].extents) free(t->held[i].extent_list);
     free(t->held);
     extents_free(t->room);
-    if (t->kind == SLABS) free((void *)t->files);
+    free((void *)t->files);
     pthread_mutex_destroy(&t->lock);
+    for (int direction = 0; direction < 2; direction++)
+        pthread_mutex_destroy(&t->channels[direction].lock);
     free(t);
 }
 
@@ -140,14 +160,17 @@ void tier_throttle(Tier *t, double read_mib_s, double write_mib_s, double latenc
     static int64_t last;
     t->throttled = __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
     for (int direction = 0; direction < 2; direction++) {
-        pthread_mutex_init(&t->channels[direction].lock, NULL);
         t->channels[direction].ns_per_byte =
             1e9 / ((direction ? write_mib_s : read_mib_s) * 1048576);
         t->channels[direction].latency_ns = latency_us * 1e3;
     }
 }
 
-void tier_stop_waiting(Tier *t) { __atomic_store_n(&t->stopped_waiting, 1, __ATOMIC_RELAXED); }
+void tier_wait_at_most(Tier *t, int64_t until) {
+    __atomic_store_n(&t->waits_until, until, __ATOMIC_RELAXED);
+}
+
+void tier_stop_waiting(Tier *t) { tier_wait_at_most(t, 0); }
 
 /* A sleep ends late. This thread's next transfer in that direction counts as begun earlier by the
  * same time, or small transfers would never reach the device's bandwidth; by LATE_NS at most, as
@@ -172,8 +195,8 @@ static void wait_turn(Tier *t, int direction, int64_t bytes, int64_t began) {
     c->free_ns = (c->free_ns > early ? c->free_ns : early) + (double)bytes * c->ns_per_byte;
     double until = (c->free_ns > (double)began ? c->free_ns : (double)began) + c->latency_ns;
     pthread_mutex_unlock(&c->lock);
-    int64_t end = (int64_t)until, now;
-    while ((now = clock_ns()) < end && !__atomic_load_n(&t->stopped_waiting, __ATOMIC_RELAXED)) {
+    int64_t end = until < (double)FAR ? (int64_t)until : FAR, now;
+    while ((now = clock_ns()) < end && now < __atomic_load_n(&t->waits_until, __ATOMIC_RELAXED)) {
         int64_t to = end - now > NAP_NS ? now + NAP_NS : end;
         struct timespec at = {to / 1000000000, to % 1000000000};
         clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
@@ -187,9 +210,7 @@ void tier_wait_turn(Tier *t, int direction, int64_t bytes, int64_t began) {
 }
 
 /* ---- Objects held in memory or slabs. ---- */
-static int fault(Fault *f, int error, int kind, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
-#include <stdarg.h>
+__attribute__((format(printf, 4, 5)))
 static int fault(Fault *f, int error, int kind, const char *format, ...) {
     va_list values;
     va_start(values, format);
@@ -211,18 +232,18 @@ static Held *find_held(const Tier *t, uint64_t key) {
     return &t->held[at];
 }
 
-static void add_held(Tier *t, Held held) {
-    if (2 * (t->held_count + 1) > t->held_room) {
-        Held *old = t->held;
-        int64_t count = t->held_room;
-        t->held_room *= 2;
-        t->held = calloc((size_t)t->held_room, sizeof *t->held);
-        for (int64_t i = 0; i < count; i++)
-            if (old[i].extents) *find_held(t, old[i].key) = old[i];
-        free(old);
-    }
-    *find_held(t, held.key) = held;
-    t->held_count++;
+/* Make sure that the table has a slot for one more object. Returns whether there is the memory. */
+static bool reserve_held(Tier *t) {
+    if (2 * (t->held_count + 1) <= t->held_room) return true;
+    Held *old = t->held, *more = calloc(2 * (size_t)t->held_room, sizeof *more);
+    if (!more) return false;
+    int64_t count = t->held_room;
+    t->held_room *= 2;
+    t->held = more;
+    for (int64_t i = 0; i < count; i++)
+        if (old[i].extents) *find_held(t, old[i].key) = old[i];
+    free(old);
+    return true;
 }
 
 static void remove_held(Tier *t, Held *held) {
@@ -234,6 +255,7 @@ static void remove_held(Tier *t, Held *held) {
         gap = at;
     }
     t->held[gap].extents = 0;
+    assert(t->held_count > 0);
     t->held_count--;
 }
 
@@ -244,38 +266,45 @@ static int no_room_fault(Tier *t, int64_t size, Fault *f) {
                  t->name);
 }
 
+static int no_memory_fault(Fault *f) {
+    return fault(f, ENOMEM, FAULT_OWN, "no memory for the book-keeping of the tier");
+}
+
 static int take_room(Tier *t, Object *o, Fault *f) {
-    int64_t units = (o->size + t->unit - 1) / t->unit, room = 16;
+    int64_t units = (o->size + t->unit - 1) / t->unit, most = 1;
     if (o->size > t->budget) return no_room_fault(t, o->size, f);
-    Extent few[16], *extents = few;
-    for (;;) {
-        int64_t count = extents_take(t->room, units, extents, room);
-        if (!count) return no_room_fault(t, o->size, f);
-        if (count > 0) {
-            o->extents = count;
-            break;
-        }
-        room *= 8;
-        extents = realloc(extents == few ? NULL : extents, (size_t)room * sizeof *extents);
+    Extent *extents = &o->extent;
+    while ((o->extents = extents_take(t->room, units, extents, most)) < 0) {  /* more are needed */
+        most *= 16;
+        extents = realloc(o->extent_list, (size_t)most * sizeof *extents);
+        if (!extents) free(o->extent_list);
+        o->extent_list = extents;
+        if (!extents) return no_memory_fault(f);
+    }
+    if (!o->extents) {
+        free(o->extent_list);
+        return no_room_fault(t, o->size, f);
     }
     for (int64_t i = 0; i < o->extents; i++)
         extents[i] = (Extent){extents[i].start * t->unit, extents[i].bytes * t->unit};
     o->extent = extents[0];
-    if (o->extents > 1) {
-        o->extent_list = malloc((size_t)o->extents * sizeof *o->extent_list);
-        memcpy(o->extent_list, extents, (size_t)o->extents * sizeof *o->extent_list);
-    }
-    if (extents != few) free(extents);
     t->budget -= o->size;
+    assert(t->budget >= 0);
     return 0;
 }
 
 static int create_held(Tier *t, Object *o, Fault *f) {
     int error = 0;
+    o->extents = 1;
     pthread_mutex_lock(&t->lock);
-    if (t->room) error = take_room(t, o, f);
-    else o->extents = 1;
-    if (!error) add_held(t, (Held){o->key, o->size, o->extents, o->extent, o->extent_list});
+    if (!reserve_held(t)) error = no_memory_fault(f);
+    else if (t->room) error = take_room(t, o, f);
+    if (!error) {
+        Held *slot = find_held(t, o->key);
+        assert(!slot->extents || !t->room);  /* it would keep the room of the object that was there */
+        t->held_count += !slot->extents;
+        *slot = (Held){o->key, o->size, o->extents, o->extent, o->extent_list};
+    }
     pthread_mutex_unlock(&t->lock);
     return error;
 }
@@ -372,13 +401,18 @@ static int create_file(Tier *t, Object *o, Fault *f) {
     return error;
 }
 
+/* A file is one extent, which begins where the file does. */
+static Object new_object(Tier *t, uint64_t key, int64_t size) {
+    return (Object){.tier = t, .key = key, .size = size, .fd = -1, .extent = {0, INT64_MAX}};
+}
+
 int object_create(Tier *t, Object *o, uint64_t key, int64_t size, Fault *f) {
-    *o = (Object){.tier = t, .key = key, .size = size, .fd = -1};
+    *o = new_object(t, key, size);
     return t->kind == FILES ? create_file(t, o, f) : create_held(t, o, f);
 }
 
 int object_open(Tier *t, Object *o, uint64_t key, int64_t size, Fault *f) {
-    *o = (Object){.tier = t, .key = key, .size = size, .fd = -1};
+    *o = new_object(t, key, size);
     return t->kind == FILES ? open_file(t, o, O_RDONLY, f) : open_held(t, o, f);
 }
 
@@ -398,19 +432,29 @@ int object_discard(Tier *t, uint64_t key, Fault *f) {
     return unlinkat(t->folder, name, 0) && errno != ENOENT ? path_fault(t, key, NONE, errno, f) : 0;
 }
 
+/* The extents of an object, one after the other: where the one that is looked at begins in it. */
+typedef struct { const Extent *extent; int64_t begin; } Cursor;
+
+static Cursor first_extent(const Object *o) {
+    return (Cursor){o->extent_list ? o->extent_list : &o->extent, 0};
+}
+
+/* Return the bytes of an object from `at` on that lie together, up to `end`, by their place in the
+ * tier. `at` grows from call to call. */
+static Extent next_piece(Cursor *c, int64_t at, int64_t end) {
+    while (c->begin + c->extent->bytes <= at) c->begin += c->extent++->bytes;
+    int64_t inside = at - c->begin, left = c->extent->bytes - inside;
+    return (Extent){c->extent->start + inside, left < end - at ? left : end - at};
+}
+
 static void copy_memory(Object *o, int64_t offset, int64_t length, char *buffer, int write) {
-    const Extent *extents = o->extent_list ? o->extent_list : &o->extent;
-    int64_t begin = 0;
-    for (int64_t i = 0; i < o->extents && begin < offset + length; i++) {
-        int64_t low = offset > begin ? offset : begin, end = begin + extents[i].bytes;
-        int64_t high = offset + length < end ? offset + length : end;
-        if (low < high) {
-            char *there = o->tier->arena + extents[i].start + low - begin,
-                 *here = buffer + low - offset;
-            if (write) memcpy(there, here, (size_t)(high - low));
-            else memcpy(here, there, (size_t)(high - low));
-        }
-        begin = end;
+    Cursor cursor = first_extent(o);
+    for (int64_t done = 0; done < length;) {
+        Extent piece = next_piece(&cursor, offset + done, offset + length);
+        char *there = o->tier->arena + piece.start, *here = buffer + done;
+        if (write) memcpy(there, here, (size_t)piece.bytes);
+        else memcpy(here, there, (size_t)piece.bytes);
+        done += piece.bytes;
     }
 }
 
@@ -455,37 +499,27 @@ static int move_files(Object *o, int64_t offset, int64_t length, char *buffer, i
                       Fault *f) {
     Tier *t = o->tier;
     IoRequest requests[BATCH];
-    int64_t count = 0, whole = aligned(length), begin = 0;
-    const Extent everything = {0, INT64_MAX};
-    const Extent *extents = o->extent_list ? o->extent_list : &o->extent;
-    int64_t number = t->kind == FILES ? 1 : o->extents;
-    if (t->kind == FILES) extents = &everything;
-    for (int64_t i = 0; i < number && begin < offset + whole; i++) {
-        int64_t end = t->kind == FILES ? INT64_MAX : begin + extents[i].bytes,
-                low = offset > begin ? offset : begin;
-        int64_t high = offset + whole < end ? offset + whole : end;
-        for (int64_t at = low; at < high;) {
-            int64_t start = extents[i].start + at - begin, bytes = high - at;
-            if (bytes > t->io.request_bytes) bytes = t->io.request_bytes;
-            int fd = o->fd;
-            if (t->kind == SLABS) {
-                if (bytes > t->slab - start % t->slab) bytes = t->slab - start % t->slab;
-                fd = t->files[start / t->slab];
-                start %= t->slab;
-            }
-            int64_t asked = at - offset + bytes > length ? length - (at - offset) : bytes;
-            requests[count++] = (IoRequest){
-                fd, write, start, buffer + (at - offset), bytes, write ? bytes : asked, 0, 0};
-            at += bytes;
-            if (count == BATCH || (at >= high && (i + 1 == number || end >= offset + whole))) {
-                int error = run_requests(o, requests, count, f);
-                if (error) return error;
-                count = 0;
-            }
+    int64_t count = 0, whole = aligned(length);
+    Cursor cursor = first_extent(o);
+    for (int64_t done = 0; done < whole;) {
+        Extent piece = next_piece(&cursor, offset + done, offset + whole);
+        if (piece.bytes > t->io.request_bytes) piece.bytes = t->io.request_bytes;
+        int fd = o->fd;
+        if (t->kind == SLABS) {
+            fd = t->files[piece.start / t->slab];
+            piece.start %= t->slab;
+            if (piece.bytes > t->slab - piece.start) piece.bytes = t->slab - piece.start;
         }
-        begin = end;
+        int64_t asked = done + piece.bytes > length ? length - done : piece.bytes;
+        requests[count++] = (IoRequest){fd,          write, piece.start, buffer + done,
+                                        piece.bytes, write ? piece.bytes : asked, 0, 0};
+        done += piece.bytes;
+        if (count < BATCH && done < whole) continue;
+        int error = run_requests(o, requests, count, f);
+        if (error) return error;
+        count = 0;
     }
-    return count ? run_requests(o, requests, count, f) : 0;
+    return 0;
 }
 
 static int move_bytes(Object *o, int64_t offset, int64_t length, char *buffer, int write,
@@ -521,8 +555,9 @@ int object_finish(Object *o, Fault *f) {
     if (t->kind == FILES) {
         if (call_fdatasync(fd)) error = errno;
     } else if (t->kind == SLABS) {
-        const Extent *extents = o->extent_list ? o->extent_list : &o->extent;
+        const Extent *extents = first_extent(o).extent;
         char *synced = calloc((size_t)t->slabs, 1);
+        if (!synced) return no_memory_fault(f);
         for (int64_t i = 0; i < o->extents && !error; i++)
             for (int64_t at = extents[i].start / t->slab;
                  at * t->slab < extents[i].start + extents[i].bytes && !error; at++) {

@@ -67,6 +67,11 @@ static Ring *ring_of_thread(int *error) {
         return NULL;
     }
     ring = calloc(1, sizeof *ring);
+    if (!ring) {
+        close(fd);
+        *error = ENOMEM;
+        return NULL;
+    }
     size_t sq = params.sq_off.array + params.sq_entries * sizeof(unsigned);
     size_t cq = params.cq_off.cqes + params.cq_entries * sizeof(struct io_uring_cqe);
     ring->fd = fd;

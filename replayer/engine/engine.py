@@ -7,6 +7,7 @@ progress.
 
 import ctypes
 import gc
+import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -24,10 +25,12 @@ from replayer.bindings.compiled import (
     State,
     call,
     reference,
+    refuse_memory,
     view,
 )
 from replayer.bindings.faults import describe_fault
 from replayer.engine.move_executor import MoveExecutor, Staging
+from replayer.machine.device_counters import RunDelays
 from replayer.planning.executing import ROW_NUMBERS, Flush, Records, Rows, list_unfinished, make_settings
 from replayer.planning.pace import PlanWindow, Span
 from replayer.planning.plan import Plan, free_live
@@ -53,7 +56,6 @@ _unfinished = call("engine_unfinished")
 _take_records = call("engine_take_records")
 _take_rows = call("engine_take_rows")
 _fault = call("engine_fault")
-_run_delay = call("engine_run_delay")
 
 
 class TooManyErrorsError(Exception):
@@ -97,23 +99,24 @@ class Engine:
     ) -> None:
         is_live = plan.options.order.kind == "live"
         self._plan = plan
-        self._tiers = tiers
-        self._payload = payload
+        self._kept = (tiers, payload)  # compiled code has their handles
         self._staging = staging
         self._executor = executor
         self._max_errors = span.max_errors
         self._live = plan.live() if is_live else None
         self._planner = None if is_live else plan.planner()
-        self._handle: int | None = self._open(make_settings(plan, verify, chunk, window, span))
+        settings = make_settings(plan, verify, chunk, window, span)
+        settings.cores = len(os.sched_getaffinity(0))
+        self._handle: int | None = self._open(settings)
         self._crash: BaseException | None = None
+        self._delays = RunDelays()
         self.began_ns = 0
         self.causes = Counter[str]()
 
     def _open(self, settings: EngineSettings) -> int:
         """Create the compiled engine."""
-        handles = (ctypes.c_void_p * len(self._tiers))(
-            *(None if tier is None else tier.engine_handle for tier in self._tiers)
-        )
+        tiers, payload = self._kept
+        handles = (ctypes.c_void_p * len(tiers))(*(None if tier is None else tier.engine_handle for tier in tiers))
         handle: int = _new(
             reference(self._plan.workload.struct),
             reference(settings),
@@ -122,7 +125,7 @@ class Engine:
             self._live,
             reference(self._plan.rules()),
             reference(handles),
-            self._payload.handle,
+            payload.handle,
         )
         return handle
 
@@ -199,6 +202,7 @@ class Engine:
         state = self.state()
         if self._crash is not None:
             raise self._crash
+        refuse_memory(state.refused_bytes)
         if state.stuck:
             raise RuntimeError("the reference system cannot go on: this is a defect of the replayer")
         if state.too_many_errors:
@@ -210,6 +214,7 @@ class Engine:
         """Run one worker: in compiled code, except for moves that it hands to Python."""
         job = Job()
         resumed = 0
+        self._delays.begin_thread()
         try:
             while _work(self._handle, worker, staging.address, ctypes.byref(job), resumed):
                 self._executor.run(job, staging)
@@ -217,6 +222,8 @@ class Engine:
         except BaseException as error:  # noqa: BLE001 (the main thread raises it and ends the run)
             self._crash = self._crash or error
             _stop(self._handle)
+        finally:
+            self._delays.note(threading.get_native_id())
 
     def _take_batch(self) -> tuple[Records, dict[int, str], Rows]:
         """Take the records and rows since the last call; they are valid until the next.
@@ -249,8 +256,7 @@ class Engine:
 
     def run_delay_ns(self) -> int | None:
         """Return how long the workers were ready but waited for a CPU; None if unknown."""
-        delay_ns = int(_run_delay(self._handle))
-        return None if delay_ns < 0 else delay_ns
+        return self._delays.total_ns()
 
     def totals(self) -> MoveTotals:
         """Return sums over the ops executed so far."""

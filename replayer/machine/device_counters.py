@@ -234,6 +234,34 @@ def _read_delay_ns(thread: int | None) -> int | None:
         return None
 
 
+class RunDelays:
+    """The time that threads of this process, also those that ended, were ready but waited for a CPU.
+
+    The kernel forgets a thread's count when the thread ends, so each notes its own as it leaves.
+    """
+
+    def __init__(self) -> None:
+        self._ns = dict[int, int | None]()
+
+    def begin_thread(self) -> None:
+        """Begin to count this thread."""
+        thread = threading.get_native_id()
+        self._ns[thread] = _read_delay_ns(thread)
+
+    def note(self, thread: int) -> None:
+        """Note what the kernel has counted for a thread so far, if the thread goes on."""
+        now = _read_delay_ns(thread)
+        if now is not None:
+            self._ns[thread] = now
+
+    def total_ns(self) -> int | None:
+        """Return the sum over all threads so far; None if the kernel does not count them."""
+        for thread in list(self._ns):
+            self.note(thread)
+        known = [delay for delay in list(self._ns.values()) if delay is not None]
+        return sum(known) if len(known) == len(self._ns) else None
+
+
 def cpu_stats() -> list[Path]:
     """List the cpu.stat files of the control groups that limit this process's CPU time.
 

@@ -141,6 +141,7 @@ class Workload:
         if not arrangement.chunk_tokens:
             return tokens
         held = np.zeros(self.keys, np.int32)
+        scratch = np.zeros((3, self.keys), np.int32)
         _store_chunks(
             reference(self.struct),
             address(self._key),
@@ -148,6 +149,7 @@ class Workload:
             arrangement.tail == "keep",
             arrangement.unsaved_tokens,
             address(held),
+            address(scratch),
         )
         return held
 

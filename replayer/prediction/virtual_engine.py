@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from replayer.bindings.compiled import RECORD, ProfileStruct, State, call, reference, view
+from replayer.bindings.compiled import RECORD, ProfileStruct, State, call, reference, refuse_memory, view
 from replayer.planning.executing import ROW_NUMBERS, Flush, list_unfinished, make_settings
 from replayer.planning.pace import PlanWindow, Span
 from replayer.planning.plan import Plan, free_live
@@ -93,6 +93,7 @@ class VirtualEngine:
             raise
         finally:
             self._flush(flush)
+        refuse_memory(self.state().refused_bytes)
         if self.state().stuck:
             raise RuntimeError("a move takes more than 10^18 ns: mend the profile's numbers")
 

@@ -8,7 +8,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from replayer.bindings.compiled import TRACE_KEY, WorkloadStruct, address, call, reference
+from replayer.bindings.compiled import TRACE_KEY, WorkloadStruct, address, reference
+from tests.support.compiled_core import library
+
+_CORE: Final = library()
+_CORE.policy_at.restype, _CORE.policy_at.argtypes = ctypes.c_void_p, (ctypes.c_int64,)
+_P: Final = ctypes.c_void_p
+_CORE.policy_run.argtypes = (ctypes.c_int64, ctypes.c_int64, _P, _P, _P, _P, ctypes.c_int64, _P, _P)
 
 
 class _Kind(ctypes.Structure):
@@ -18,7 +24,7 @@ class _Kind(ctypes.Structure):
 
 
 def _kinds() -> list[_Kind]:
-    return [_Kind.from_address(call("policy_at")(index)) for index in range(call("policy_count")())]
+    return [_Kind.from_address(_CORE.policy_at(index)) for index in range(_CORE.policy_count())]
 
 
 KINDS: Final = {kind.name.decode(): kind for kind in _kinds()}
@@ -70,7 +76,7 @@ def run_policy(
     before = None if parents is None else np.array(parents, np.int32)
     evicted = np.zeros((len(ops) + 1, 2), np.uint32)
     optional = [None if array is None else address(array) for array in (before, removes)]
-    call("policy_run")(
+    _CORE.policy_run(
         list(KINDS).index(name), capacity, reference(workload), optional[0], address(ops), optional[1], len(ops),
         address(sums), address(evicted),
     )  # fmt: skip

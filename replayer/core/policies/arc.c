@@ -22,14 +22,6 @@ static Policy *make(const PolicyKind *kind, const PolicyView *view) {
     return &p->base;
 }
 
-static void release(Policy *policy) {
-    Arc *p = (Arc *)policy;
-    free(p->queues[0].links);
-    free(p->in);
-    free(p->was);
-    free(p);
-}
-
 static void move(Arc *p, uint32_t key, int to) {
     int64_t size = size_of(&p->base, key);
     if (p->in[key] != NO_QUEUE) queue_remove(&p->queues[p->in[key]], key, size);
@@ -93,5 +85,5 @@ static void leave(Policy *policy, uint32_t key, bool evicted) {
     move(p, key, evicted && !p->forget ? ghosts : NO_QUEUE);
 }
 
-const PolicyKind ARC = {.name = "arc", .make = make, .release = release, .ask = ask,
+const PolicyKind ARC = {.name = "arc", .make = make, .ask = ask,
                         .enter = enter, .touch = touch, .victim = victim, .leave = leave};

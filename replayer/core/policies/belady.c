@@ -11,11 +11,6 @@ static Policy *make(const PolicyKind *kind, const PolicyView *view) {
     return &p->base;
 }
 
-static void release(Policy *policy) {
-    ranking_free(&((Belady *)policy)->ranking);
-    free(policy);
-}
-
 static double rank(const Policy *policy, uint32_t key) {
     return -(double)policy->view.next_use[policy->view.last_touch[key]];
 }
@@ -38,6 +33,5 @@ static void leave(Policy *policy, uint32_t key, bool evicted) {
     ranking_remove(&((Belady *)policy)->ranking, key);
 }
 
-const PolicyKind BELADY = {.name = "belady", .needs_future = true, .make = make,
-                           .release = release, .enter = enter, .touch = touch, .victim = victim,
+const PolicyKind BELADY = {.name = "belady", .needs_future = true, .make = make, .enter = enter, .touch = touch, .victim = victim,
                            .leave = leave};

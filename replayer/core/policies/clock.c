@@ -15,13 +15,6 @@ static Policy *make(const PolicyKind *kind, const PolicyView *view) {
     return &p->base;
 }
 
-static void release(Policy *policy) {
-    Clock *p = (Clock *)policy;
-    free(p->queue.links);
-    free(p->used);
-    free(p);
-}
-
 static void enter(Policy *policy, uint32_t key) {
     Clock *p = (Clock *)policy;
     p->used[key] = 0;
@@ -47,5 +40,5 @@ static void leave(Policy *policy, uint32_t key, bool evicted) {
     queue_remove(&((Clock *)policy)->queue, key, size_of(policy, key));
 }
 
-const PolicyKind CLOCK = {.name = "clock", .make = make, .release = release, .enter = enter,
+const PolicyKind CLOCK = {.name = "clock", .make = make, .enter = enter,
                           .touch = touch, .victim = victim, .leave = leave};

@@ -10,11 +10,6 @@ static Policy *make(const PolicyKind *kind, const PolicyView *view) {
     return &p->base;
 }
 
-static void release(Policy *policy) {
-    free(((Fifo *)policy)->queue.links);
-    free(policy);
-}
-
 static void enter(Policy *policy, uint32_t key) {
     queue_push(&((Fifo *)policy)->queue, key, size_of(policy, key));
 }
@@ -33,5 +28,5 @@ static void leave(Policy *policy, uint32_t key, bool evicted) {
     queue_remove(&((Fifo *)policy)->queue, key, size_of(policy, key));
 }
 
-const PolicyKind FIFO = {.name = "fifo", .make = make, .release = release, .enter = enter,
+const PolicyKind FIFO = {.name = "fifo", .make = make, .enter = enter,
                          .touch = touch, .victim = victim, .leave = leave};

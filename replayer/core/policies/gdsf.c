@@ -19,13 +19,6 @@ static Policy *make(const PolicyKind *kind, const PolicyView *view) {
     return &p->base;
 }
 
-static void release(Policy *policy) {
-    Gdsf *p = (Gdsf *)policy;
-    ranking_free(&p->ranking);
-    free(p->uses);
-    free(p);
-}
-
 static double worth(const Gdsf *p, uint32_t key) {
     return (double)p->uses[key] / (double)size_of(&p->base, key);
 }
@@ -61,5 +54,5 @@ static void leave(Policy *policy, uint32_t key, bool evicted) {
     ranking_remove(&p->ranking, key);
 }
 
-const PolicyKind GDSF = {.name = "gdsf", .make = make, .release = release, .ask = ask,
+const PolicyKind GDSF = {.name = "gdsf", .make = make, .ask = ask,
                          .enter = enter, .touch = touch, .victim = victim, .leave = leave};

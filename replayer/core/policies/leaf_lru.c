@@ -16,16 +16,8 @@ static Policy *make(const PolicyKind *kind, const PolicyView *view) {
     LeafLru *p = policy_new(kind, view, sizeof *p);
     p->nodes = per_key(&p->base, sizeof *p->nodes);
     p->inside = per_key(&p->base, 1);
-    numbers_new(&p->leaves, view->positions);
+    numbers_new(&p->leaves, view->memory, view->positions);
     return &p->base;
-}
-
-static void release(Policy *policy) {
-    LeafLru *p = (LeafLru *)policy;
-    free(p->nodes);
-    free(p->inside);
-    numbers_free(&p->leaves);
-    free(p);
 }
 
 static void enter(Policy *policy, uint32_t key) {
@@ -44,6 +36,7 @@ static void leave(Policy *policy, uint32_t key, bool evicted) {
     int32_t parent = p->base.view.parent[key];
     p->inside[key] = 0;
     if (!p->nodes[key].children) numbers_remove(&p->leaves, p->nodes[key].recency);
+    assert(parent < 0 || p->nodes[parent].children > 0);
     if (parent >= 0 && !--p->nodes[parent].children && p->inside[parent])
         numbers_add(&p->leaves, p->nodes[parent].recency);
 }
@@ -77,6 +70,5 @@ static uint32_t victim(Policy *policy, uint32_t incoming) {
     return p->base.view.key_at[numbers_least(&p->leaves)];
 }
 
-const PolicyKind LEAF_LRU = {.name = "leaf-lru", .needs_parent = true, .make = make,
-                             .release = release, .enter = enter, .touch = touch, .swap = swap,
+const PolicyKind LEAF_LRU = {.name = "leaf-lru", .needs_parent = true, .make = make, .enter = enter, .touch = touch, .swap = swap,
                              .victim = victim, .leave = leave};

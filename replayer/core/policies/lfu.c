@@ -10,11 +10,6 @@ static Policy *make(const PolicyKind *kind, const PolicyView *view) {
     return &p->base;
 }
 
-static void release(Policy *policy) {
-    ranking_free(&((Lfu *)policy)->ranking);
-    free(policy);
-}
-
 static void enter(Policy *policy, uint32_t key) {
     ranking_add(&((Lfu *)policy)->ranking, key, 1);
 }
@@ -34,5 +29,5 @@ static void leave(Policy *policy, uint32_t key, bool evicted) {
     ranking_remove(&((Lfu *)policy)->ranking, key);
 }
 
-const PolicyKind LFU = {.name = "lfu", .make = make, .release = release, .enter = enter,
+const PolicyKind LFU = {.name = "lfu", .make = make, .enter = enter,
                         .touch = touch, .victim = victim, .leave = leave};

@@ -13,15 +13,8 @@ typedef struct {
 static Policy *make(const PolicyKind *kind, const PolicyView *view) {
     Lru *p = policy_new(kind, view, sizeof *p);
     p->recency = per_key(&p->base, sizeof *p->recency);
-    numbers_new(&p->order, view->positions);
+    numbers_new(&p->order, view->memory, view->positions);
     return &p->base;
-}
-
-static void release(Policy *policy) {
-    Lru *p = (Lru *)policy;
-    free(p->recency);
-    numbers_free(&p->order);
-    free(p);
 }
 
 static void enter(Policy *policy, uint32_t key) {
@@ -65,5 +58,5 @@ static uint32_t victim(Policy *policy, uint32_t incoming) {
     return p->base.view.key_at[numbers_least(&p->order)];
 }
 
-const PolicyKind LRU = {.name = "lru", .make = make, .release = release, .enter = enter,
+const PolicyKind LRU = {.name = "lru", .make = make, .enter = enter,
                         .touch = touch, .swap = swap, .victim = victim, .leave = leave};

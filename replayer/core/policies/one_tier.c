@@ -62,13 +62,14 @@ void policy_run(int64_t index, int64_t capacity, const Workload *workload, const
                 const uint32_t *keys, const uint8_t *deletes, int64_t count, OneTier *sums,
                 uint32_t *evicted) {
     int64_t position = 0;
-    uint32_t *last = array((size_t)workload->keys + 1, sizeof *last);
-    uint32_t *at = array((size_t)count + 1, sizeof *at);
+    Memory memory = {.count = 0};
+    uint32_t *last = array(&memory, (size_t)workload->keys + 1, sizeof *last);
+    uint32_t *at = array(&memory, (size_t)count + 1, sizeof *at);
     const PolicyKind *kind = policy_at(index);
-    uint32_t *next = kind->needs_future ? next_uses(keys, count, workload->keys) : NULL;
-    PolicyView view = {workload, capacity, &position, last, at, next, parent, count};
-    Tally tally = {kind->make(kind, &view), workload, array((size_t)workload->keys + 1, 1),
-                   evicted, sums};
+    uint32_t *next = kind->needs_future ? next_uses(&memory, keys, count, workload->keys) : NULL;
+    PolicyView view = {&memory, workload, capacity, &position, last, at, next, parent, count};
+    uint8_t *inside = array(&memory, (size_t)workload->keys + 1, 1);
+    Tally tally = {kind->make(kind, &view), workload, inside, evicted, sums};
     *sums = (OneTier){0};
     for (; position < count; position++) {
         uint32_t key = keys[position];
@@ -82,9 +83,5 @@ void policy_run(int64_t index, int64_t capacity, const Workload *workload, const
             take_out(&tally, key, false);
         }
     }
-    kind->release(tally.policy);
-    free(tally.inside);
-    free(next);
-    free(at);
-    free(last);
+    memory_free(&memory);
 }

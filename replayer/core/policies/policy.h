@@ -13,6 +13,7 @@
 
 /* What every policy may read. The arrays belong to the caller and change as the plan goes on. */
 typedef struct {
+    Memory *memory;             /* the caller's: what a policy takes of it, the caller frees */
     const Workload *ops;        /* key[k].size in bytes; op[row] */
     int64_t capacity;           /* usable bytes of the tier */
     const int64_t *position;    /* of the op that is being decided: 0, 1, ... */
@@ -32,7 +33,6 @@ struct PolicyKind {
     const char *name;
     bool needs_future, needs_parent;
     Policy *(*make)(const PolicyKind *, const PolicyView *);
-    void (*release)(Policy *);
     /* An op asks for an object that is not in the tier, before room is made for it. NULL: the
      * policy does not care. An object may enter without it. */
     void (*ask)(Policy *, uint32_t key);
@@ -56,21 +56,20 @@ struct Policy {                 /* each policy's own structure begins with it */
 
 const PolicyKind *policy_at(int64_t index);
 int64_t policy_count(void);
-/* By position, the position of the next op on the same key, or UINT32_MAX. The array belongs to the
- * caller. */
-uint32_t *next_uses(const uint32_t *keys, int64_t count, int64_t distinct);
+/* By position, the position of the next op on the same key, or UINT32_MAX. */
+uint32_t *next_uses(Memory *owner, const uint32_t *keys, int64_t count, int64_t distinct);
 
-/* Allocate a policy's own structure, of so many bytes, all zero after its head. */
+/* Take a policy's own structure, of so many bytes, all zero after its head. */
 static inline void *policy_new(const PolicyKind *kind, const PolicyView *view, size_t bytes) {
-    Policy *policy = checked(calloc(1, bytes));
+    Policy *policy = array(view->memory, 1, bytes);
     policy->kind = kind;
     policy->view = *view;
     return policy;
 }
 
-/* Allocate an array with one zero per key. */
+/* Take an array with one zero per key. */
 static inline void *per_key(const Policy *policy, size_t size) {
-    return array((size_t)policy->view.ops->keys + 1, size);
+    return array(policy->view.memory, (size_t)policy->view.ops->keys + 1, size);
 }
 
 static inline int64_t size_of(const Policy *policy, uint32_t key) {

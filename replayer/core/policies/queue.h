@@ -23,6 +23,7 @@ static inline void queue_push(Queue *queue, uint32_t key, int64_t size) {
 }
 
 static inline void queue_remove(Queue *queue, uint32_t key, int64_t size) {
+    assert(queue->oldest != NO_KEY && queue->bytes >= size);
     Link link = queue->links[key];
     if (link.newer == NO_KEY) queue->newest = link.older;
     else queue->links[link.newer].older = link.older;

@@ -6,19 +6,15 @@
 
 typedef struct { double rank; uint64_t turn; uint32_t key; } Ranked;
 typedef struct {
-    Ranked *entries;
+    Ranked *entries;            /* with room for every key */
     uint32_t *place;            /* per key: its index in `entries` */
-    uint32_t count, room;
+    uint32_t count;
     uint64_t turns;             /* ranks given so far */
 } Ranking;
 
 static inline Ranking ranking_new(const Policy *policy) {
-    return (Ranking){.place = per_key(policy, sizeof(uint32_t))};
-}
-
-static inline void ranking_free(Ranking *ranking) {
-    free(ranking->entries);
-    free(ranking->place);
+    return (Ranking){.entries = per_key(policy, sizeof(Ranked)),
+                     .place = per_key(policy, sizeof(uint32_t))};
 }
 
 static inline void ranking_put(Ranking *ranking, uint32_t at, Ranked entry) {
@@ -45,11 +41,6 @@ static inline void ranking_settle(Ranking *ranking, uint32_t at, Ranked entry) {
 }
 
 static inline void ranking_add(Ranking *ranking, uint32_t key, double rank) {
-    if (ranking->count == ranking->room) {
-        ranking->room = ranking->room ? 2 * ranking->room : 64;
-        ranking->entries =
-            checked(realloc(ranking->entries, ranking->room * sizeof *ranking->entries));
-    }
     uint32_t last = ranking->count++;
     ranking_settle(ranking, last, (Ranked){rank, ranking->turns++, key});
 }
@@ -61,6 +52,7 @@ static inline void ranking_change(Ranking *ranking, uint32_t key, double rank) {
 
 static inline void ranking_remove(Ranking *ranking, uint32_t key) {
     uint32_t at = ranking->place[key];
+    assert(at < ranking->count && ranking->entries[at].key == key);
     Ranked last = ranking->entries[--ranking->count];
     if (at < ranking->count) ranking_settle(ranking, at, last);
 }

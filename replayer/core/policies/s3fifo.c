@@ -27,15 +27,6 @@ static Policy *make(const PolicyKind *kind, const PolicyView *view) {
     return &p->base;
 }
 
-static void release(Policy *policy) {
-    S3Fifo *p = (S3Fifo *)policy;
-    free(p->queues[0].links);
-    free(p->in);
-    free(p->returns);
-    free(p->uses);
-    free(p);
-}
-
 static void move(S3Fifo *p, uint32_t key, int to) {
     int64_t size = size_of(&p->base, key);
     if (p->in[key] != NO_QUEUE) queue_remove(&p->queues[p->in[key]], key, size);
@@ -86,5 +77,5 @@ static void leave(Policy *policy, uint32_t key, bool evicted) {
     move(p, key, GHOSTS);
 }
 
-const PolicyKind S3FIFO = {.name = "s3fifo", .make = make, .release = release, .ask = ask,
+const PolicyKind S3FIFO = {.name = "s3fifo", .make = make, .ask = ask,
                            .enter = enter, .touch = touch, .victim = victim, .leave = leave};

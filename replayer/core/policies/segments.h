@@ -19,6 +19,7 @@ static inline int64_t segments_bytes(const Segments *s) {
 }
 
 static inline void segments_put(Segments *s, int segment, uint32_t key, int64_t size) {
+    assert(segment >= 0 && segment < s->count);
     s->segment[key] = (uint8_t)segment;
     queue_push(&s->queues[segment], key, size);
 }

@@ -17,13 +17,6 @@ static Policy *make(const PolicyKind *kind, const PolicyView *view) {
     return &p->base;
 }
 
-static void release(Policy *policy) {
-    Sieve *p = (Sieve *)policy;
-    free(p->queue.links);
-    free(p->used);
-    free(p);
-}
-
 static void enter(Policy *policy, uint32_t key) {
     Sieve *p = (Sieve *)policy;
     p->used[key] = 0;
@@ -51,5 +44,5 @@ static void leave(Policy *policy, uint32_t key, bool evicted) {
     queue_remove(&p->queue, key, size_of(policy, key));
 }
 
-const PolicyKind SIEVE = {.name = "sieve", .make = make, .release = release, .enter = enter,
+const PolicyKind SIEVE = {.name = "sieve", .make = make, .enter = enter,
                           .touch = touch, .victim = victim, .leave = leave};

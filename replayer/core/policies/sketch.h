@@ -9,12 +9,12 @@ enum { SKETCH_HASHES = 10, SKETCH_SEED_A = 0x12345678, SKETCH_SEED_B = 0x1234432
 
 typedef struct { uint32_t *counters, count; } Sketch;
 
-static inline Sketch sketch_new(int64_t keys) {
+static inline Sketch sketch_new(const Policy *policy, int64_t keys) {
     double count = SKETCH_COUNTERS_PER_KEY * (double)keys;
     uint32_t whole = count < 2 * SKETCH_HASHES ? 2 * SKETCH_HASHES
                      : count > INT32_MAX       ? INT32_MAX
                                                : (uint32_t)count + (count > (uint32_t)count);
-    return (Sketch){array(whole, sizeof(uint32_t)), whole};
+    return (Sketch){array(policy->view.memory, whole, sizeof(uint32_t)), whole};
 }
 
 static inline uint64_t rotate(uint64_t bits, int by) {

@@ -18,13 +18,6 @@ static Policy *make(const PolicyKind *kind, const PolicyView *view) {
     return &p->base;
 }
 
-static void release(Policy *policy) {
-    Slru *p = (Slru *)policy;
-    free(p->main.queues[0].links);
-    free(p->main.segment);
-    free(p);
-}
-
 static void enter(Policy *policy, uint32_t key) {
     segments_enter(&((Slru *)policy)->main, key, size_of(policy, key));
 }
@@ -43,5 +36,5 @@ static void leave(Policy *policy, uint32_t key, bool evicted) {
     segments_remove(&((Slru *)policy)->main, key, size_of(policy, key));
 }
 
-const PolicyKind SLRU = {.name = "slru", .make = make, .release = release, .enter = enter,
+const PolicyKind SLRU = {.name = "slru", .make = make, .enter = enter,
                          .touch = touch, .victim = victim, .leave = leave};

@@ -36,18 +36,9 @@ static Policy *make(const PolicyKind *kind, const PolicyView *view) {
     p->main.most[1] = p->main_most - p->main.most[0];
     p->main.segment = per_key(&p->base, 1);
     p->in = per_key(&p->base, 1);
-    p->sketch = sketch_new(objects_in_main(p));
+    p->sketch = sketch_new(&p->base, objects_in_main(p));
     p->winner = NO_KEY;
     return &p->base;
-}
-
-static void release(Policy *policy) {
-    WTinyLfu *p = (WTinyLfu *)policy;
-    free(p->window.links);
-    free(p->main.segment);
-    free(p->in);
-    free(p->sketch.counters);
-    free(p);
 }
 
 static void move(WTinyLfu *p, uint32_t key, int to) {
@@ -108,5 +99,5 @@ static void leave(Policy *policy, uint32_t key, bool evicted) {
     if (fits) move(p, winner, MAIN);
 }
 
-const PolicyKind WTINYLFU = {.name = "wtinylfu", .make = make, .release = release,
+const PolicyKind WTINYLFU = {.name = "wtinylfu", .make = make,
                              .enter = enter, .touch = touch, .victim = victim, .leave = leave};

@@ -1,6 +1,5 @@
 """Tables of rules: what they may contain, and what becomes of them in run.json and in compiled code."""
 
-import ctypes
 import json
 import re
 import tomllib
@@ -12,9 +11,10 @@ import pytest
 from replayer.arrangements.arrangement import SPILLOVER, WATERFALL, Arrangement, TierRules
 from replayer.arrangements.loading import load_arrangement, make_arrangement, parse_arrangement, shipped_names
 from replayer.arrangements.rules import make_rules
-from replayer.bindings.compiled import UNLIMITED, call
+from replayer.bindings.compiled import UNLIMITED
 from replayer.record.options import POLICIES
 from tests.support.paths import ROOT
+from tests.support.policies import KINDS
 from tracegen.errors import InputError
 
 INCLUSIVE = 'copies = "inclusive"\n'
@@ -169,9 +169,7 @@ def test_the_smaller_limit_of_fetches_holds() -> None:
 
 
 def test_codes_are_those_of_the_compiled_core() -> None:
-    name_of = ctypes.POINTER(ctypes.c_char_p)
-    names = [ctypes.cast(call("policy_at")(i), name_of)[0].decode() for i in range(call("policy_count")())]
-    assert tuple(names) == POLICIES
+    assert tuple(KINDS) == POLICIES
     words = replace(WATERFALL, copies="inclusive", touch="all", recency="tail-first", ttl_s=0.5, pin=("user", "system"))
     rules = rules_of(words.with_tiers(down="on-touch", up="copy-top", policy="belady", touches=3))
     assert (rules.inclusive, rules.touch_all, rules.tail_first) == (1, 1, 1)

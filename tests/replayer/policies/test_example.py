@@ -35,7 +35,10 @@ def test_the_example_evicts_the_most_recent_object(tmp_path: Path) -> None:
     (policies / "policies.c").write_text(table.replace("BELADY;", "BELADY, MRU;").replace("&BELADY,", "&BELADY, &MRU,"))
     library = tmp_path / "library.so"
     flags = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
-    subprocess.run([compiler, *flags, *map(str, policies.glob("*.c")), "-o", str(library)], check=True)
+    subprocess.run(
+        [compiler, *flags, *map(str, (*policies.glob("*.c"), policies.parent / "memory.c")), "-o", str(library)],
+        check=True,
+    )
     core = ctypes.CDLL(str(library))
     core.policy_count.restype = ctypes.c_int64
     sizes, ops = np.zeros(4, TRACE_KEY), np.array([0, 1, 2, 3] * 5, np.uint32)
