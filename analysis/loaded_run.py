@@ -6,8 +6,9 @@ from typing import Final
 
 import polars as pl
 
-from analysis.log.log import Targets, scan
+from analysis.log.log import Targets
 from analysis.runs.opening import open_run
+from analysis.runs.reading import scan
 from analysis.summary.run_summary import Summary
 from analysis.summary.summary import summarise
 from replayer.schema import DEVICE_SCHEMA, LOG_COLUMNS, LOG_ENUMS, RunInfo, counters

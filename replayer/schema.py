@@ -4,7 +4,6 @@
 names is in `replayer.record`.
 """
 
-from replayer.record.code_digests import code_digests
 from replayer.record.columns import (
     ARRANGED_PLAN_VERSION,
     CHECKPOINT_OPS,
@@ -81,7 +80,6 @@ __all__ = [
     "Window",
     "causes_of",
     "check_file",
-    "code_digests",
     "commonest",
     "counters",
     "describe_cut",

@@ -17,11 +17,11 @@ from xdist.scheduler.loadfile import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
 from analysis.doubts import against_trace as replanned
+from analysis.submission import against_traces as remade
 from analysis.submission import begin as beginning
-from analysis.submission import traces as remade
 from replayer.experiments import children
 from replayer.machine import description
-from replayer.schema import code_digests
+from replayer.record.code_digests import code_digests
 from tests.support.browser import BINARY, Browser, chromium
 from tests.support.command_line import Run, capture_here, child_here, here, run_logged_here
 from tests.support.latencies import latencies_known
@@ -136,8 +136,7 @@ def installation_once() -> Iterator[None]:
 
     digests = functools.cache(code_digests)
     with pytest.MonkeyPatch.context() as patch:
-        for module in (description, beginning):
-            patch.setattr(module, "code_digests", digests)
+        patch.setattr(description, "code_digests", digests)
         patch.setattr(description, "version", functools.cache(metadata.version))
         patch.setattr(beginning, "metadata", SimpleNamespace(distributions=distributions))
         yield

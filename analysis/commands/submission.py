@@ -1,25 +1,22 @@
 """`analysis submission`: begin, package, validate and compare."""
 
-import json
 import textwrap
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import click
+from msgspec.structs import replace
 
-from analysis.commands.terminal import echo, say, show_progress
+from analysis.commands.terminal import echo, show_progress
 from analysis.submission import begin as beginning
 from analysis.submission import package as packaging
 from analysis.submission import ranking
 from analysis.submission import validate as validation
-from analysis.submission.display import Display
-from analysis.submission.package_tree import DIVISIONS, Package, Submission, find_packages
-from analysis.submission.rules import RULES, Rules
-from analysis.submission.validate import PackageVerdict
+from analysis.submission.package_tree import DIVISIONS, Begun, find_packages
+from analysis.submission.rules import RULES
 from tracegen.errors import InputError, format_count
-
-_DISPLAY: Final = Display(say, show_progress)
+from views.exports import render_json
+from views.text import render_text
 
 
 @click.group()
@@ -74,36 +71,19 @@ def submission() -> None:
     required=True,
     help="Root of the tree of packages, on another file system.",
 )
-def begin(work: Path, cache_dir: Path, results: Path, trials: int, **names: Any) -> None:
+def begin(work: Path, cache_dir: Path, results: Path, **asked: Any) -> None:
     """Check settings against the rules; describe the system."""
-    asked = Submission(**names)
-    empty = beginning.begin(work, asked, cache_dir, results, trials)
-    echo(_phrase_time(asked.rules, trials))
+    submission = Begun(**asked)
+    empty = beginning.begin(work, submission, cache_dir, results)
+    rules = submission.rules
+    count = submission.trials * len(rules.options)
+    seconds = sum(submission.trials * option.duration_s for option in rules.options) + rules.pause_s * (count - 1)
+    options, trials = format_count(len(rules.options), "option"), format_count(submission.trials, "trial")
+    echo(f"{options}, {trials} each: {format_count(round(seconds / 60), 'minute')}, plus the time to drain")
     if empty:
         fields = ", ".join(name.removeprefix("system_under_test.") for name in empty)
-        count = format_count(len(empty), "empty field")
-        echo(f"{work}/system.yaml has {count}; fill them in now or later:")
-        echo(_wrap(fields))
-
-
-def _phrase_time(rules: Rules, trials: int) -> str:
-    """Phrase the number of options and trials, and the time that they take."""
-    seconds = sum(trials * option.duration_s for option in rules.options)
-    seconds += rules.pause_s * (trials * len(rules.options) - 1)
-    minutes = format_count(round(seconds / 60), "minute")
-    options = format_count(len(rules.options), "option")
-    return f"{options}, {format_count(trials, 'trial')} each: {minutes}, plus the time to drain"
-
-
-def _wrap(text: str) -> str:
-    indent = "  "
-    return textwrap.fill(
-        text,
-        118,
-        initial_indent=indent,
-        subsequent_indent=indent,
-        break_long_words=False,
-    )
+        echo(f"{work}/system.yaml has {format_count(len(empty), 'empty field')}; fill them in now or later:")
+        echo(textwrap.fill(fields, 118, initial_indent="  ", subsequent_indent="  ", break_long_words=False))
 
 
 @submission.command(epilog="Example: analysis submission package work --results results")
@@ -149,13 +129,17 @@ def validate(ctx: click.Context, directory: Path, traces: tuple[str, ...], as_js
     """
     given = dict(_parse_trace(text) for text in traces)
     packages = find_packages(directory)
-    verdicts = [(package, validation.validate(package, given, _DISPLAY)) for package in packages]
+    verdicts = [validation.validate(package, given, show_progress) for package in packages]
+    retry = f"analysis submission validate {directory} --trace"
+    answers = [
+        replace(validation.answer_verdict(verdict), next=[f"{retry} {option}=FILE" for option in verdict.untied])
+        for verdict in verdicts
+    ]
     if as_json:
-        echo(json.dumps([_verdict_to_json(*entry) for entry in verdicts], indent=2))
+        echo(f"[{', '.join(map(render_json, answers))}]")
     else:
-        for package, verdict in verdicts:
-            echo("\n".join(_render_verdict(package, verdict)))
-    ctx.exit(1 if any(verdict.problems for _, verdict in verdicts) else 0)
+        echo("\n".join(map(render_text, answers)), nl=False)
+    ctx.exit(1 if any(verdict.problems for verdict in verdicts) else 0)
 
 
 def _parse_trace(text: str) -> tuple[str, Path]:
@@ -170,43 +154,6 @@ def _parse_trace(text: str) -> tuple[str, Path]:
     return option, Path(file)
 
 
-def _verdict_to_json(package: Package, verdict: PackageVerdict) -> dict[str, Any]:
-    is_valid = not verdict.problems
-    return {
-        "system": package.submission.system,
-        "valid": is_valid,
-        "submittable": is_valid and not validation.list_obstacles(package),
-        "problems": verdict.problems,
-        "notes": _list_notes(package, verdict) if is_valid else [],
-    }
-
-
-def _render_verdict(package: Package, verdict: PackageVerdict) -> list[str]:
-    name = f"{package.top}, system {package.submission.system}"
-    if verdict.problems:
-        count = format_count(len(verdict.problems), "problem")
-        return [*_end_lines(verdict.problems), f"NOT VALID: {name}: {count}."]
-    notes = [f"Note: {line}" for line in _end_lines(_list_notes(package, verdict))]
-    options = format_count(len(verdict.trials), "option")
-    trials = format_count(sum(map(len, verdict.trials.values())), "trial")
-    claim = "every file, row and metric is as claimed"
-    return [*notes, f"VALID: {name}: {options}, {trials}; {claim}."]
-
-
-def _end_lines(texts: Sequence[str]) -> list[str]:
-    return [text if text.endswith(".") else f"{text}." for text in texts]
-
-
-def _list_notes(package: Package, verdict: PackageVerdict) -> list[str]:
-    """List the limits of a valid package: rows without a trace, obstacles to submitting it."""
-    untied = [
-        f"nothing ties the rows of {option} to its trace ({reason}):"
-        f" a reviewer who has the trace passes --trace {option}=FILE"
-        for option, reason in verdict.untied.items()
-    ]
-    return [*untied, *validation.list_obstacles(package)]
-
-
 @submission.command(
     epilog="Example: analysis submission compare results/closed/acme others/closed/duff",
 )
@@ -219,8 +166,5 @@ def compare(directories: tuple[Path, ...], as_json: bool) -> None:
     valid are named but not ranked.
     """
     packages = [package for directory in directories for package in find_packages(directory)]
-    entries, rankings = ranking.rank_packages(packages, _DISPLAY)
-    if as_json:
-        echo(json.dumps(ranking.rankings_to_json(entries, rankings), indent=2))
-    else:
-        echo(ranking.render_rankings(entries, rankings))
+    answer = ranking.rank_packages(packages, show_progress)
+    echo(render_json(answer) if as_json else render_text(answer), nl=False)

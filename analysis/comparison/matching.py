@@ -18,7 +18,7 @@ from analysis.comparison.conditions import (
 )
 from analysis.comparison.intervals import Statistics, summarise_metric
 from analysis.comparison.trials import Trial, check_common_plan
-from analysis.log.plan_order import kind_of
+from analysis.runs.plan_order import kind_of
 from analysis.summary.run_summary import Summary
 from replayer.schema import TIERS, Conditions
 from tracegen.errors import InputError

@@ -1,22 +1,22 @@
-"""Comparison of a run's rows with its plan, which a separate replayer process makes again from the trace."""
+"""Comparison of a run's rows with its plan, which another process makes again from the trace."""
 
+import itertools
 import json
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import msgspec
 import polars as pl
 
-from analysis.doubts.counts import flatten_totals
-from analysis.doubts.doubt import Doubt
-from analysis.doubts.integrity import explain_unreadable
-from analysis.log.log import scan
-from analysis.log.plan_order import kind_of
+from analysis.doubts.integrity import make_doubts
+from analysis.runs.plan_order import kind_of
+from analysis.runs.reading import explain_unreadable, scan
+from analysis.runs.run import Doubt
 from replayer.schema import LOG_ENUMS, MOVES, PLANNED_COLUMNS, PlanInfo, RunInfo, parts, to_plain
 from tracegen.errors import InputError
 from tracegen.schema import Trace
@@ -24,9 +24,6 @@ from tracegen.schema import Trace
 STRETCH: Final = 1 << 22  # positions compared at once
 MOST_OPS: Final = 1 << 27  # of a plan that is made again: 5 GB of memory and some minutes
 AT: Final = ("position", "seq")
-SAID: Final = ("seed", "counts", "block_tokens", "prefix_chained")
-"""Fields of a trace's metadata that run.json repeats in every release."""
-
 EXECUTED: Final = frozenset({
     "ranks", "placement", "duration_s", "drain_s", "ops", "warmup", "precondition_gib", "layout", "direct", "io_bytes",
     "io_depth", "io_engine", "fsync", "verify", "gpu_device", "gpu_read", "gds", "throttle", "window_ops",
@@ -106,35 +103,20 @@ def identify_plan(info: RunInfo) -> str:
 
 
 def has_plan(info: RunInfo) -> bool:
-    """Return whether trace and conditions determine the plan; else the run has its own order of ops."""
+    """Return whether trace and conditions determine the plan; else a run has its own order."""
     return kind_of(info.conditions) in ("trace", "reference")
 
 
-def find_deviations(place: Path, info: RunInfo, trace: Trace, planned: Planned) -> Iterator[Doubt]:
+def find_deviations(place: Path, info: RunInfo, planned: Planned) -> Iterator[Doubt]:
     """Yield a doubt for each difference between a run and its trace.
 
     Args:
         place: the run directory of one process.
         info: its run.json.
-        trace: the trace that it replayed.
-        planned: the plan of that trace, made again.
+        planned: the plan of the trace that it replayed, made again.
     """
-    texts = (
-        *_compare_trace(place, info, trace),
-        *_compare_plan(place, info, planned),
-        *_compare_rows(place, info, planned),
-    )
-    for text in texts:
-        yield Doubt("altered log", text, "copy the run again, or replay it", invalidates=True)
-
-
-def _compare_trace(place: Path, info: RunInfo, trace: Trace) -> Iterator[str]:
-    """Compare the trace's metadata in run.json with the trace."""
-    actual = json.loads(json.dumps(asdict(trace.metadata))) | {"ops": trace.ops}
-    claimed = {name: getattr(info.trace, name) for name in ("ops", *SAID)}
-    unlike = [name for name, value in claimed.items() if value is not None and value != actual.get(name)]
-    if unlike:
-        yield f"run.json of {place} contradicts its trace: {', '.join(unlike)}"
+    texts = _compare_plan(place, info, planned), _compare_rows(place, info, planned)
+    return make_doubts(itertools.chain(*texts))
 
 
 def _compare_plan(place: Path, info: RunInfo, planned: Planned) -> Iterator[str]:
@@ -148,22 +130,19 @@ def _compare_plan(place: Path, info: RunInfo, planned: Planned) -> Iterator[str]
     claimed = info.plan_fingerprint
     if claimed is not None and claimed != expected:
         yield f"run.json of {place} names the plan {claimed[:12]}…, its trace gives {expected[:12]}…"
-    counts = flatten_totals(planned.counts)
-    unlike = [name for name, count in flatten_totals(info.plan).items() if counts.get(name, count) != count]
-    if unlike:
-        yield f"run.json of {place} counts other work than the plan of its trace: {', '.join(unlike)}"
 
 
 def _compare_rows(place: Path, info: RunInfo, planned: Planned) -> Iterator[str]:
     """Compare every row with the plan; every move below executed_ops must be a row."""
-    differences, all_trades = Counter[str](), list[pl.DataFrame]()
+    differences = Counter[str]()
     with explain_unreadable(place):
         for rows, moves in _stretches(place, info, planned.moves):
-            all_trades.append(_find_trades(rows, moves, planned.moves))
-            differences.update(_count_strange_rows(_undo_trades(rows, moves, all_trades[-1]), moves))
-            differences.update(_count_missing_moves(rows, moves, info.executed_ops or 0, pl.concat(all_trades)))
-    findings = [f"{differences[name]:,} rows have another {name}" for name in _VALUES if differences[name]]
-    findings += [text.format(differences[name]) for name, text in _DIFFERENCES.items() if differences[name]]
+            trades = _find_trades(rows, moves, planned.moves)
+            differences.update(_count_strange_rows(_undo_trades(rows, moves, trades), moves))
+            due = moves.filter(pl.col("position") < (info.executed_ops or 0))
+            differences["missing moves"] += due.join(rows, on=AT, how="anti").height
+    phrases = {name: f"{{:,}} rows have another {name}" for name in _VALUES} | _DIFFERENCES
+    findings = [phrase.format(differences[name]) for name, phrase in phrases.items() if differences[name]]
     if findings:
         own_order = "" if has_plan(info) else ", in the order of its own log"
         yield f"the rows of {place} are not the plan of its trace{own_order}: {'; '.join(findings)}"
@@ -174,7 +153,6 @@ _DIFFERENCES: Final = {
     "unknown rows": "{:,} rows are not a move of it",
     "repeated rows": "{:,} rows are there twice",
     "missing moves": "{:,} of its moves are missing",
-    "skipped moves": "{:,} moves are missing that later steps of their requests waited for",
 }
 _PLANNED: Final = " of the plan"
 _OF_REQUESTS: Final = pl.col("move").is_in([MOVES.index(move) for move in ("hit", "promote", "store")])
@@ -189,7 +167,7 @@ _OF_REQUEST: Final = ("request_id", "session_id", "user_id", "turn", "step", "qo
 
 
 def _find_trades(rows: pl.DataFrame, moves: pl.DataFrame, plan: Path) -> pl.DataFrame:
-    """Return the rows that were made for another op of the plan on the same object, `key` being that object."""
+    """Return the rows made for another op of the plan on the same object, its `key`."""
     own = moves.filter(_OF_REQUESTS).group_by("position").agg(pl.col("key").last())
     both = rows.drop("key").join(moves.select(*AT, *_OF_REQUEST), on=AT, suffix=_PLANNED)
     differs = pl.any_horizontal(pl.col(name) != pl.col(name + _PLANNED) for name in _OF_REQUEST)
@@ -209,30 +187,13 @@ def _undo_trades(rows: pl.DataFrame, moves: pl.DataFrame, trades: pl.DataFrame) 
 
 
 def _count_strange_rows(rows: pl.DataFrame, moves: pl.DataFrame) -> dict[str, int]:
-    """Count the rows that differ from the plan, by column, that it does not have, and that are repeated."""
+    """Count rows that differ from the plan by column, that it lacks, and that are repeated."""
     both = rows.join(moves, on=AT, how="left", suffix=_PLANNED)
     known = both.filter(pl.col(f"op_id{_PLANNED}").is_not_null())
     unlike = known.select((pl.col(name).ne_missing(pl.col(name + _PLANNED))).sum() for name in _VALUES)
     return unlike.row(0, named=True) | {
         "unknown rows": both.height - known.height,
         "repeated rows": rows.height - rows.select(pl.struct(AT).n_unique()).item(),
-    }
-
-
-def _count_missing_moves(
-    rows: pl.DataFrame, moves: pl.DataFrame, executed_ops: int, trades: pl.DataFrame
-) -> dict[str, int]:
-    """Count the moves of the plan that have no row: below executed_ops, and before later steps of a request.
-
-    In a cut run an op may have made the moves of another one, which has not made its own.
-    """
-    missing = moves.join(rows, on=AT, how="anti")
-    reached = rows.filter(_OF_REQUESTS).group_by("request_id").agg(reached=pl.col("step").max())
-    skipped = missing.filter(_OF_REQUESTS).join(trades, on=(*_OF_REQUEST, "key"), how="anti")
-    passed = skipped.join(reached, on="request_id")
-    return {
-        "missing moves": missing.filter(pl.col("position") < executed_ops).height,
-        "skipped moves": passed.filter(pl.col("step") < pl.col("reached")).height,
     }
 
 
@@ -244,7 +205,8 @@ def _stretches(place: Path, info: RunInfo, moves: Path) -> Iterator[tuple[pl.Dat
     """Yield rows and planned moves of STRETCH positions at a time, with enums as codes."""
     codes = [_encode(name) for name in PLANNED_COLUMNS if name in LOG_ENUMS]
     executed = pl.col("position") < (info.executed_ops or 0)
-    log = scan(parts(place)).filter(pl.lit(True) if has_plan(info) else executed)  # ops that a log lacks have no order
+    # Ops that a log lacks have no order.
+    log = scan(parts(place)).filter(pl.lit(True) if has_plan(info) else executed)
     rows, planned = (
         table.select(PLANNED_COLUMNS).with_columns(codes) for table in (log, pl.scan_parquet(moves, glob=False))
     )

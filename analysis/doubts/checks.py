@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Final
 
-from analysis.doubts.doubt import Doubt, Evidence, Found
+from analysis.doubts.evidence import Evidence, Found
 from analysis.doubts.machine import (
     check_busy_machine,
     check_counters,
@@ -16,26 +16,29 @@ from analysis.doubts.machine import (
 )
 from analysis.doubts.predictions import WIDER, check_profile
 from analysis.log.columns import GIB
+from analysis.log.quantiles import BEYOND_PERCENTILE
+from analysis.runs.run import Doubt
 from replayer.schema import TIERS, Conditions, Storage, commonest, to_plain
 from tracegen.errors import format_count
 from tracegen.schema import has_guessed_sessions
 
-PLAN_WAIT_SHARE: Final = 0.05  # of the mean end-to-end time: above it the plan was timed, not the system
-VERIFY_SHARE: Final = 0.10  # of the I/O time: memory tiers looked 3 times slower when verification took 4 times as long
+# Of the mean end-to-end time: above it the plan was timed, not the system.
+PLAN_WAIT_SHARE: Final = 0.05
+# Of the I/O time: memory tiers looked 3 times slower when verification took 4 times as long.
+VERIFY_SHARE: Final = 0.10
 UNFINISHED_SHARE: Final = 0.01  # of the requests: P99 is theirs
 DRAIN_SHARE: Final = 0.10  # of the window: MLPerf's runs drained for 64% of theirs
 BUSY_CPU: Final = 0.90  # of all cores: above it threads wait for one another instead of the device
 IDLE_DEVICE: Final = 0.50  # utilisation: a device that is the bottleneck is busy most of the time
-LATE_QUEUE: Final = 0.20  # of the moves' time: this much waiting for a worker shows in every time per request
+# Of the moves' time: this much waiting for a worker shows in every time per request.
+LATE_QUEUE: Final = 0.20
 LATE_S: Final = 1.0  # a system that keeps its schedule is not late by seconds
 SHORT_S: Final = 60.0  # caches, SLC buffers and thermals take a minute to settle
 DEVICE_CACHE_BYTES: Final = 16 * GIB  # DRAM and SLC cache of a drive may hold this much
 ONE_REQUEST_GIB_S: Final = 64.0  # for one object from one device: the speed of PCIe 5.0 x16
-DEVICE_SHARE: Final = 0.05  # of the time of large objects: opening and Python never take the other 95%
+# Of the time of large objects: opening and Python never take the other 95%.
+DEVICE_SHARE: Final = 0.05
 LARGE_BYTES: Final = 1 << 20  # a smaller file may take longer to open than to read
-BEYOND_PERCENTILE: Final = 5  # samples: with fewer the percentile differs from run to run
-LOST_SHARE: Final = 0.08  # of the moves' time, neither reading nor writing: the compiled core loses 0.2%
-LOST_US: Final = 5.0  # per move: the cost of reading the clock and taking a lock
 STILL_RUNNING: Final = "still running: figures so far"
 
 
@@ -115,20 +118,6 @@ def _check_root(run: Evidence) -> Found:
         names = ", ".join(sorted(devices))
         text = f"the nvme tier was on the root file system ({names}), which the whole machine uses"
         yield Doubt("root file system", text, "mount the drive to be measured, and pass a --cache-dir on it")
-
-
-def _check_lost_time(run: Evidence) -> Found:
-    """Doubt times of moves that are much longer than their reading and writing.
-
-    The core does next to nothing else between the stamps, so the rest was probably subtracted.
-    """
-    if run.conditions.has_simulated_nvme:
-        return
-    for side, (moves, whole_ns, lost_ns) in run.lost.items():
-        if lost_ns > LOST_SHARE * whole_ns and lost_ns > LOST_US * 1e3 * moves:
-            text = f"{lost_ns / whole_ns:.0%} of the time of nvme {side}s is neither reading nor writing"
-            advice = "the times were altered, or cannot be quoted: replay it"
-            yield Doubt("lost time", text, advice, invalidates=True)
 
 
 def _check_percentiles(run: Evidence) -> Found:
@@ -290,7 +279,11 @@ def _check_size(run: Evidence) -> Found:
 def _check_sessions(run: Evidence) -> Found:
     if has_guessed_sessions(run.infos[0].trace.recipe or {}):
         text = "the trace's sessions are guessed: its source names no sessions, so reuse across turns is an assumption"
-        yield Doubt("guessed sessions", text, "quote no hit rate as the source's; import with --sessions none")
+        yield Doubt(
+            "guessed sessions",
+            text,
+            "quote no hit rate as the source's; import with --sessions none",
+        )
 
 
 def _check_warnings(run: Evidence, kinds: set[str]) -> Found:
@@ -306,7 +299,12 @@ def _check_warnings(run: Evidence, kinds: set[str]) -> Found:
         if ("page cache" if is_cache else warning.kind) in kinds:
             continue
         if is_cache and not run.stands_in:  # and its counters are gone
-            yield Doubt("page cache", text, "replay with --direct on, on a disk of its own", invalidates=True)
+            yield Doubt(
+                "page cache",
+                text,
+                "replay with --direct on, on a disk of its own",
+                invalidates=True,
+            )
         elif warning.kind == "outside the profile":
             yield Doubt("outside the profile", text, WIDER)
         else:
@@ -324,7 +322,6 @@ CHECKS: Final[tuple[Callable[[Evidence], Found], ...]] = (
     check_counters,
     check_foreign_io,
     _check_device_times,
-    _check_lost_time,
     _check_emulation,
     _check_comparison,
     check_busy_machine,
@@ -343,7 +340,7 @@ CHECKS: Final[tuple[Callable[[Evidence], Found], ...]] = (
 )
 _OF_MEASURING: Final = frozenset(
     (
-        *(_check_length, _check_root, _check_size, _check_device_times, _check_lost_time),
+        *(_check_length, _check_root, _check_size, _check_device_times),
         *(_check_comparison, check_pauses, check_page_cache, check_counters, check_foreign_io),
         *(check_busy_machine, check_cpu_waits),
     )

@@ -2,18 +2,23 @@
 
 from typing import Final
 
-from analysis.doubts.doubt import Doubt, Evidence, Found, Moved
+from analysis.doubts.evidence import Evidence, Found
 from analysis.log.columns import GIB
+from analysis.runs.run import Doubt
+from analysis.runs.samples import Moved
 
-BUSY_MACHINE: Final = 0.25  # of the machine's cores, used by others: a quiet one stays below a few per cent
+# Of the machine's cores, used by others: a quiet one stays below a few per cent.
+BUSY_MACHINE: Final = 0.25
 PAUSED_SHARE: Final = 0.01  # of the run: no rate is quoted more exactly
-STARVED_SHARE: Final = 0.25  # of the I/O time: 0.08 to 0.16 on cores of its own, 0.6 to 0.9 next to busy loops
+# Of the I/O time: 0.08 to 0.16 on cores of its own, 0.6 to 0.9 next to busy loops.
+STARVED_SHARE: Final = 0.25
 QUIET_MACHINE: Final = 0.05  # of the machine's cores, used by others: below it nothing else runs
 THROTTLED_SHARE: Final = 0.05  # of the run: at least as many of its moves met the quota
 
 CACHED_SHARE: Final = 0.90  # of the tier's bytes: counters, sampled each second, are never 10% off
 COUNTER_SLACK: Final = 1.25  # padding to 4 KiB adds far less
-FOREIGN_IO: Final = 0.20  # of the device's bytes: ext4's journal takes 0.19 with a flush every 48 KiB
+# Of the device's bytes: ext4's journal takes 0.19 with a flush every 48 KiB.
+FOREIGN_IO: Final = 0.20
 MEMORY_FILESYSTEMS: Final = ("tmpfs", "ramfs")
 
 

@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from analysis.doubts.doubt import Doubt, Evidence, Found
+from analysis.doubts.evidence import Evidence, Found
+from analysis.runs.run import Doubt
 from replayer.schema import Conditions, PredictionInfo
 
 WIDER: Final = "measure a profile that covers it, or trust the prediction less"

@@ -51,6 +51,8 @@ TIMES: Final = ["read_ns", "write_ns", "device_read_ns", "device_write_ns", "ver
 STAMPS: Final = ["due_ns", "ready_ns", "start_ns", "end_ns"]
 MAX_REQUESTS: Final = 1 << 40
 """Request ids are below this limit, so that rank and request id fit into one integer."""
+MAX_NS: Final = 1 << 49
+"""6.5 days in ns: no move takes longer, and clocks of ranks differ by less."""
 KEPT: Final = (
     *("rank", "position", "seq", "request_id", "session_id", "tokens", "new_tokens", "size_bytes"),
     *STAMPS,

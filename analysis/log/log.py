@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Final
 
 import polars as pl
@@ -16,11 +15,6 @@ from analysis.log.quantiles import Classes, Sorted, sort
 from analysis.log.requests import sum_by_request
 from replayer.schema import LOG_ENUMS, TIERS
 
-STRETCH: Final = 1 << 24
-"""The number of rows that are grouped at once.
-
-A log of at most this many rows is held in memory, at 118 bytes a row.
-"""
 AT_ONCE: Final = 3 << 26
 """The number of times that one pass reads from a log, at 8 bytes each, twice that during the sort."""
 
@@ -87,29 +81,6 @@ class Targets:
     tier_gib_s: dict[str, tuple[float, float]] = field(default_factory=dict)
     tbw: float | None = None
     drive_tb: float | None = None
-
-
-def scan(files: list[Path]) -> pl.LazyFrame:
-    """Scan the parts of a log."""
-    return pl.scan_parquet(files, glob=False)
-
-
-def load_stretches(rows: pl.LazyFrame, count: int, total: int) -> list[pl.LazyFrame]:
-    """Load rows that are read several times, in stretches of at most STRETCH.
-
-    If the log is too large for memory, only its enums are loaded, at 9 bytes a row: decoding them
-    takes as long as decoding all numbers. The numbers are then read from the parts in every pass.
-
-    Args:
-        rows: the rows of a rank.
-        count: the number of these rows.
-        total: the number of rows of all ranks.
-    """
-    if total <= STRETCH:
-        return [rows.collect(engine="streaming").lazy()]
-    enums = rows.select("warmup", *LOG_ENUMS).collect(engine="streaming").lazy()
-    both = pl.concat([enums, rows.drop("warmup", *LOG_ENUMS)], how="horizontal")
-    return [both.slice(begin, STRETCH) for begin in range(0, count, STRETCH)] or [both]
 
 
 class Log:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 QUANTILES: Final = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999, "p9999": 0.9999}
 PIECE: Final = 1 << 16
+BEYOND_PERCENTILE: Final = 5  # samples: with fewer the percentile differs from run to run
 STATS: Final = ("mean", *QUANTILES, "max")
 
 Ints = NDArray[np.int64]

@@ -8,10 +8,9 @@ from typing import Final, Literal
 
 import polars as pl
 
-from analysis.doubts.checks import BEYOND_PERCENTILE
 from analysis.log.columns import CAUSES
 from analysis.log.log import Log
-from analysis.log.quantiles import QUANTILES, STATS
+from analysis.log.quantiles import BEYOND_PERCENTILE, QUANTILES, STATS
 from replayer.schema import MOVES, TIERS
 from tracegen.schema import ENUMS
 

@@ -11,7 +11,6 @@ from msgspec.structs import asdict
 
 from analysis.comparison.compare import Comparison
 from analysis.comparison.rows import convert_comparison, list_remarks, tabulate_comparison
-from analysis.log.plan_order import describe_order, describe_rules
 from analysis.metrics.headlines import REPORT
 from analysis.report.between_runs.load import is_one_curve
 from analysis.report.data import Gathered
@@ -19,6 +18,7 @@ from analysis.report.first_screen.form import Card, DoubtLine
 from analysis.report.first_screen.screen import make_first_screen
 from analysis.report.headline_table import tabulate_headlines
 from analysis.report.text import format_setting, unit
+from analysis.runs.plan_order import describe_order, describe_rules
 from analysis.summary.answer import compare_work, describe_drive
 from analysis.summary.percentiles import note
 from analysis.summary.run_summary import Summary

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from analysis.doubts.doubt import Doubt
-from analysis.runs.run import RankDirectory, Run
+from analysis.runs.run import Doubt, RankDirectory, Run
 from replayer.schema import Clock, RanksInfo, RunInfo, parts, read_ranks, read_run
 from tracegen.errors import InputError, format_count
 
@@ -79,7 +78,7 @@ def _open_rank(path: Path) -> RankDirectory:
 
 
 def _is_locked(place: Path) -> bool:
-    """Return whether a replayer holds the lock of the run directory, which it does while it writes there."""
+    """Return whether a replayer holds the lock of the run directory, as while it writes there."""
     try:
         folder = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
         try:

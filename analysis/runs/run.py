@@ -10,14 +10,13 @@ import msgspec
 import polars as pl
 import pyarrow.parquet as pq
 
-from analysis.doubts.doubt import Doubt, Moved
-from analysis.doubts.integrity import MAX_NS, LogFacts, examine, explain_unreadable
 from analysis.log.cells import sum_by_cell
-from analysis.log.columns import KEPT, SIDES, SIZE, STAMPS
+from analysis.log.columns import KEPT, MAX_NS, SIDES, SIZE, STAMPS
 from analysis.log.counted import bound_requests
-from analysis.log.log import Log, Targets, load_stretches, scan
+from analysis.log.log import Log, Targets
 from analysis.log.steadiness import find_steady_ns
-from analysis.runs.samples import pool_samples, read_samples, sum_samples
+from analysis.runs.reading import explain_unreadable, load_stretches, scan
+from analysis.runs.samples import Moved, pool_samples, read_samples, sum_samples
 from replayer.schema import (
     LOG_ENUMS,
     Conditions,
@@ -30,6 +29,23 @@ from replayer.schema import (
     parts,
 )
 from tracegen.errors import InputError
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """A reason not to trust a run's numbers, or to trust them less.
+
+    Attributes:
+        kind: one or two words; docs/doubts.md lists all kinds.
+        text: the finding, with its figures.
+        advice: the remedy.
+        invalidates: whether the run's numbers must not be published.
+    """
+
+    kind: str
+    text: str
+    advice: str
+    invalidates: bool = False
 
 
 @dataclass(frozen=True)
@@ -83,10 +99,10 @@ class Run:
 
     @property
     def ended_ns(self) -> list[int | None]:
-        """The end of the last move of each rank, on the clock of `zero_ns`; None if it is not known."""
+        """The end of each rank's last move, on the clock of `zero_ns`; None if it is not known."""
         return [
-            None if info.zero_ns is None or facts is None else info.zero_ns + facts.last_end_ns
-            for info, facts in zip(self.infos, self.facts, strict=True)
+            None if info.zero_ns is None or last_ns is None else info.zero_ns + last_ns
+            for info, last_ns in zip(self.infos, self.last_ns.values(), strict=True)
         ]
 
     @property
@@ -106,12 +122,12 @@ class Run:
 
     @property
     def cuts(self) -> list[float | None]:
-        """The time at which each rank was cut, in s since its start; None if it executed all its ops."""
+        """The time at which each rank was cut, in s since its start; None if it was not."""
         return [info.cut_s for info in self.infos]
 
     @property
     def executed_ops(self) -> int | None:
-        """The position below which all ops of the plan were executed; of several ranks the number of ops."""
+        """The position below which all ops were executed; of several ranks the number of ops."""
         if self.expected == 1:
             return self.infos[0].executed_ops
         return sum(info.executed.ops for info in self.infos if info.executed is not None)
@@ -123,29 +139,24 @@ class Run:
 
     @property
     def executed_fingerprint(self) -> str | None:
-        """The plan fingerprint of what was executed; if ranks have several, the SHA-256 of theirs together."""
+        """The plan fingerprint of what was executed; of several, the SHA-256 of them together."""
         return _common_fingerprint([info.executed_fingerprint for info in self.infos])
 
     @cached_property
-    def facts(self) -> list[LogFacts | None]:
-        """The figures of each rank's log that must agree with its run.json; None for a log without rows.
+    def last_ns(self) -> dict[Path, int | None]:
+        """The last end of a move of each rank on its own clock; None for a log without rows."""
+        last = pl.col("end_ns").max()
+        return {place: cells.select(last).item() for place, cells in self.cells.items()}
 
-        Raises:
-            InputError: a log cannot be read, or has rows that no replay writes.
-        """
-        ends = {place: samples.select(pl.col("time_ns").max()).item() for place, samples in self.samples.items()}
-        return [
-            examine(place, self.files[place], self.cells[place], info, ends.get(place))
-            for place, info in self.info_of.items()
-        ]
+    @cached_property
+    def sampled_ns(self) -> dict[Path, int | None]:
+        """The end of the last sample by rank that has a device.parquet; None if that has no rows."""
+        last = pl.col("time_ns").max()
+        return {place: samples.select(last).item() for place, samples in self.samples.items()}
 
     @cached_property
     def cells(self) -> dict[Path, pl.DataFrame]:
-        """The cells of each rank's rows, on its own clock.
-
-        Raises:
-            InputError: a log cannot be read.
-        """
+        """The cells of each rank's rows, on its own clock."""
         cells = {}
         for place, rows in self.rows.items():
             with explain_unreadable(place):
@@ -167,11 +178,7 @@ class Run:
 
     @cached_property
     def rows(self) -> dict[Path, list[pl.LazyFrame]]:
-        """The rows of each rank on its own clock, in stretches, with the columns KEPT.
-
-        Raises:
-            InputError: a log cannot be read.
-        """
+        """The rows of each rank on its own clock, in stretches, with the columns KEPT."""
         stretches = {}
         counts = {
             place: sum(pq.read_metadata(part.absolute()).num_rows for part in files)
@@ -215,20 +222,20 @@ class Run:
         Raises:
             InputError: a log cannot be read.
         """
-        sums = [0, 0, 0]
-        for place, facts in zip(self.info_of, self.facts, strict=True):
-            if facts is None or facts.sampled_ns is None or facts.sampled_ns >= facts.last_end_ns:
-                moves = self.cells[place].lazy()
-            else:
-                moves = pl.concat(self.rows[place]).filter(pl.col("end_ns") <= facts.sampled_ns)
+        sums = []
+        for place, cells in self.cells.items():
+            sampled_ns = self.sampled_ns.get(place)
+            moves = cells.lazy()
+            if sampled_ns is not None and sampled_ns < (self.last_ns[place] or 0):
+                moves = pl.concat(self.rows[place]).filter(pl.col("end_ns") <= sampled_ns)
+            own = moves.select(
+                read_bytes=SIZE.filter(SIDES["nvme_read"]).sum(),
+                written_bytes=SIZE.filter(SIDES["nvme_write"]).sum(),
+                steady_read_bytes=SIZE.filter(SIDES["nvme_read"] & ~pl.col("warmup")).sum(),
+            )
             with explain_unreadable(place):
-                own = moves.select(
-                    read=SIZE.filter(SIDES["nvme_read"]).sum(),
-                    written=SIZE.filter(SIDES["nvme_write"]).sum(),
-                    steady=SIZE.filter(SIDES["nvme_read"] & ~pl.col("warmup")).sum(),
-                ).collect(engine="streaming")
-            sums = [total + value for total, value in zip(sums, own.row(0), strict=True)]
-        return Moved(*sums)
+                sums.append(own.collect(engine="streaming"))
+        return Moved(**pl.concat(sums).sum().row(0, named=True))
 
     def sum_counted(self, *, by_process: bool) -> Moved | None:
         """Sum the bytes that the kernel's counters count; None if they do not count them.

@@ -7,12 +7,29 @@ from typing import Final
 
 import polars as pl
 
-from analysis.doubts.doubt import Moved
 from analysis.log.log import DEVICE_COLUMNS
 from replayer.schema import DEVICE_SCHEMA, Machine, RunInfo
 from tracegen.errors import InputError
 
 _MOST: Final = 1 << 56  # bytes, ns and requests of an interval: their sums stay below 2^63
+
+
+@dataclass(frozen=True)
+class Moved:
+    """Bytes that were read and written, by the log or by counters.
+
+    Counters end at their last sample; a run that was killed may have moves after it.
+
+    Attributes:
+        read_bytes: bytes read, warm-up included.
+        written_bytes: bytes written, warm-up included.
+        steady_read_bytes: bytes read after the warm-up; for counters, which do not know single
+            reads, an upper bound.
+    """
+
+    read_bytes: int
+    written_bytes: int
+    steady_read_bytes: int
 
 
 def read_samples(path: Path) -> pl.DataFrame:
@@ -48,7 +65,7 @@ class _RankSamples:
 
     @property
     def end(self) -> tuple[int, int]:
-        """The last sample in ns, and the rank: of ranks that end together the first one ends last."""
+        """The last sample in ns, and the rank: of ranks that end at once the first ends last."""
         last: int = self.samples.select(pl.col("time_ns").max()).item() or 0
         return last, -self.rank
 

@@ -1,39 +1,84 @@
 """First step of a submission: checks against the rules, description of system and environment."""
 
-import json
 import os
 import platform
+import re
 import shutil
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
+import msgspec
 import yaml
 
-from analysis.submission.package_tree import MOST_BYTES, SCHEMA, Submission
-from replayer.schema import check_file, code_digests
+from analysis.submission.package_tree import MOST_BYTES, Begun, Submission, read_json
+from replayer.schema import check_file
 from tracegen.errors import InputError
 
-_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast
 _HEAD: Final = "# Replace every null. docs/submitting.md explains the fields.\n"
 
 
-def begin(
-    work: Path,
-    submission: Submission,
-    cache_dir: Path,
-    results: Path,
-    trials: int,
-) -> list[str]:
+class _Client(msgspec.Struct):
+    """The description of a client; values may be null until they are filled in."""
+
+    chassis: Any
+    networking: Any
+    drives: Any
+    operating_system: Any
+    quantity: Any
+
+
+class _Architecture(msgspec.Struct):
+    product_API: Any  # noqa: N815 (MLPerf's name)
+    benchmark_API: Any  # noqa: N815
+
+
+class _Solution(msgspec.Struct):
+    submission_name: str
+    friendly_description: Any
+    nodes: Any
+    usable_capacity_tib: Any
+    architecture: _Architecture
+
+
+class _System(msgspec.Struct):
+    clients: Annotated[list[_Client], msgspec.Meta(min_length=1)]
+    deployment: Any
+    solution: _Solution
+
+
+class Description(msgspec.Struct):
+    """The fields that the description of a system must have; more are allowed."""
+
+    system_under_test: _System
+
+
+class FileSystems(msgspec.Struct):
+    """Device numbers of the file systems of cache and results, which the rules want to differ."""
+
+    cache: str
+    results: str
+
+
+class Environment(msgspec.Struct):
+    """The content of environment.json: the host, and the versions of all software."""
+
+    host: str
+    file_systems: FileSystems
+    platform: str
+    python: str
+    packages: dict[str, str]
+
+
+def begin(work: Path, asked: Begun, cache_dir: Path, results: Path) -> list[str]:
     """Make the directory of a submission, or continue one that was begun with the same settings.
 
     Args:
         work: the submission's directory.
-        submission: its names and its kind.
+        asked: its names, its kind, and the number of its trials.
         cache_dir: an existing directory on the system under test.
         results: root of the tree of packages.
-        trials: number of trials of each option.
 
     Returns:
         Dotted names of the description's fields that are still to be filled in.
@@ -42,123 +87,82 @@ def begin(
         InputError: the rules do not allow the settings, or the directory belongs to another
             submission.
     """
-    submission.check()
-    places = _check_rules(submission, cache_dir, results, trials)
-    known = work / "submission.json"
-    settings = {"schema": SCHEMA, **vars(submission), "trials": trials}
+    asked.check()
+    places = _check_rules(asked, cache_dir, results)
+    known, environment, system = (work / name for name in ("submission.json", "environment.json", "system.yaml"))
+    if known.exists() and read_json(known, Begun) != asked:
+        problem = "begun for another submission or with another number of trials"
+        raise InputError(problem, "choose another `system`", subject=work)
     try:
         work.mkdir(parents=True, exist_ok=True)
-        if known.exists() and json.loads(known.read_text()) != settings:
-            raise InputError(
-                "begun for another submission or with another number of trials",
-                "choose another `system`",
-                subject=work,
-            )
-        write_file(known, json.dumps(settings, indent=1) + "\n")
-        environment = work / "environment.json"
+        write_file(known, encode_json(asked))
         if not environment.exists():
-            write_file(environment, json.dumps(describe_environment(places), indent=1) + "\n")
-        system = work / "system.yaml"
+            write_file(environment, encode_json(_describe_environment(places)))
         if not system.exists():
-            described = describe_system(submission, cache_dir)
-            write_file(system, _HEAD + yaml.safe_dump(described, sort_keys=False))
-    except (OSError, ValueError) as error:
-        raise InputError(
-            f"cannot begin a submission here ({error})",
-            "choose another `results`",
-            subject=work,
-        ) from None
-    return find_empty_fields(read_description(work / "system.yaml"))
-
-
-def _check_rules(
-    submission: Submission,
-    cache_dir: Path,
-    results: Path,
-    trials: int,
-) -> dict[str, str]:
-    """Check the settings of a submission; return the device number of each file system.
-
-    Raises:
-        InputError: the rules do not allow them.
-    """
-    rules = submission.rules
-    if submission.is_closed and trials != rules.trials:
-        raise InputError(
-            f"CLOSED requires {rules.trials} trials",
-            f"pass `trials={rules.trials}` or `division=open`",
-            subject=trials,
-            setting="trials",
-        )
-    if not cache_dir.is_dir():
-        raise InputError(
-            "no such directory",
-            "create it, or mount its file system",
-            subject=cache_dir,
-            setting="cache_dir",
-        )
-    places = {"cache": _find_device(cache_dir), "results": _find_device(results)}
-    if submission.is_closed and rules.submittable and places["cache"] == places["results"]:
-        raise InputError(
-            f"on the same file system as `results` {results}, but the rules require two",
-            "choose another `results`",
-            subject=cache_dir,
-            setting="cache_dir",
-        )
-    return places
+            write_file(system, _HEAD + yaml.safe_dump(_describe_system(asked, cache_dir), sort_keys=False))
+    except OSError as error:
+        problem = f"cannot begin a submission here ({error})"
+        raise InputError(problem, "choose another `results`", subject=work) from None
+    return read_description(system)[1]
 
 
 def write_file(path: Path, text: str) -> None:
     """Write a file atomically: it appears under its name when it is complete."""
     partial = path.with_name(path.name + ".partial")
-    try:
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    partial.write_text(text, encoding="utf-8")
+    partial.replace(path)
 
 
-def read_description(path: Path) -> dict[str, Any]:
-    """Read the description of a system.
+def encode_json(content: Any) -> str:
+    """Encode the content of a JSON file, a line for each value."""
+    return msgspec.json.format(msgspec.json.encode(content), indent=1).decode() + "\n"
+
+
+def _check_rules(asked: Begun, cache_dir: Path, results: Path) -> FileSystems:
+    """Check the settings of a submission; return its file systems.
 
     Raises:
-        InputError: the file is missing, or is not a YAML table with `system_under_test`.
+        InputError: the rules do not allow them.
+    """
+    rules = asked.rules
+    if asked.is_closed and asked.trials != rules.trials:
+        remedy = f"pass `trials={rules.trials}` or `division=open`"
+        raise InputError(f"CLOSED requires {rules.trials} trials", remedy, subject=asked.trials, setting="trials")
+    if not cache_dir.is_dir():
+        remedy = "create it, or mount its file system"
+        raise InputError("no such directory", remedy, subject=cache_dir, setting="cache_dir")
+    places = FileSystems(_find_device(cache_dir), _find_device(results))
+    if asked.is_closed and rules.submittable and places.cache == places.results:
+        problem = f"on the same file system as `results` {results}, but the rules require two"
+        raise InputError(problem, "choose another `results`", subject=cache_dir, setting="cache_dir")
+    return places
+
+
+def read_description(path: Path) -> tuple[Description, list[str]]:
+    """Read the description of a system; return it with the dotted names of its empty fields.
+
+    Raises:
+        InputError: the file is missing, or lacks a field that the rules require.
     """
     try:
-        check_file(path, MOST_BYTES[".yaml"])
-        text = path.read_text(encoding="utf-8")
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, _LOADER)):
-            raise InputError(
-                "YAML aliases (*name) are not allowed, as they may expand to any amount of text",
-                "write the text out",
-                subject=path,
-            )
-        content = yaml.load(text, _LOADER)  # noqa: S506 (a safe loader, too)
-    except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
+        check_file(path, MOST_BYTES)
+        content = msgspec.yaml.decode(path.read_bytes())
+        return msgspec.convert(content, Description), _find_empty_fields(content)
+    except (OSError, ValueError) as error:  # msgspec's errors are ValueErrors
         reason = str(error).splitlines()[0]
-        raise InputError(f"cannot be read ({reason})", "correct it", subject=path) from None
-    if not isinstance(content, dict) or not isinstance(content.get("system_under_test"), dict):
-        raise InputError(
-            "system_under_test is missing",
-            "begin with the file that `analysis submission begin` writes",
-            subject=path,
-        )
-    return content
+        remedy = "correct it; `analysis submission begin` writes one with every field"
+        raise InputError(f"cannot be read ({reason})", remedy, subject=path) from None
 
 
-def find_empty_fields(value: Any, name: str = "") -> list[str]:
-    """Find the fields of a description that are null; return their dotted names."""
-    if isinstance(value, dict):
-        names = [f"{name}.{key}" if name else str(key) for key in value]
-        fields = zip(names, value.values(), strict=True)
-    elif isinstance(value, list):
-        fields = zip((f"{name}[{index}]" for index in range(len(value))), value, strict=True)
-    else:
-        return [name] if value is None else []
-    return [empty for inner, part in fields for empty in find_empty_fields(part, inner)]
+def _find_empty_fields(value: Any, name: str = "") -> list[str]:
+    """Find the values that are null; return their dotted names."""
+    if value is None:
+        return [name]
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [empty for key, part in inner for empty in _find_empty_fields(part, f"{name}.{key}".lstrip("."))]
 
 
-def describe_system(submission: Submission, cache_dir: Path) -> dict[str, Any]:
+def _describe_system(submission: Submission, cache_dir: Path) -> dict[str, Any]:
     """Return MLPerf's system description, with null for values that this machine cannot report.
 
     Args:
@@ -199,21 +203,9 @@ def describe_system(submission: Submission, cache_dir: Path) -> dict[str, Any]:
     return {"system_under_test": {"clients": [client], "deployment": None, "solution": solution}}
 
 
-def describe_environment(places: dict[str, str]) -> dict[str, Any]:
-    """Return the versions of all software, and the digests of this tool's code.
-
-    Args:
-        places: device numbers of the file systems that must differ.
-    """
-    packages = {package.metadata["Name"]: package.version for package in metadata.distributions()}
-    return {
-        "host": platform.node(),
-        "platform": platform.platform(),
-        "python": platform.python_version(),
-        **code_digests(),
-        "file_systems": places,
-        "packages": dict(sorted(packages.items())),
-    }
+def _describe_environment(places: FileSystems) -> Environment:
+    packages = sorted((package.metadata["Name"], package.version) for package in metadata.distributions())
+    return Environment(platform.node(), places, platform.platform(), platform.python_version(), dict(packages))
 
 
 def _find_device(path: Path) -> str:
@@ -232,13 +224,13 @@ def _read_line(path: str | Path) -> str | None:
 
 def _describe_processor() -> dict[str, Any]:
     """Describe the processor; memory in GiB."""
-    pairs = [line.partition(":") for line in (_read_line("/proc/cpuinfo") or "").splitlines()]
-    values = [(name.strip(), value.strip()) for name, _, value in pairs]
-    models = [value for name, value in values if name == "model name"]
+    text = _read_line("/proc/cpuinfo") or ""
+    models = re.findall(r"^model name\s*: (.*)$", text, re.MULTILINE)
+    sockets = set(re.findall(r"^physical id\s*: (\d+)$", text, re.MULTILINE))
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
         "cpu_model": models[0] if models else platform.processor() or None,
-        "cpu_qty": len({value for name, value in values if name == "physical id"}) or 1,
+        "cpu_qty": len(sockets) or 1,
         "cpu_cores": os.cpu_count(),
         "memory_capacity": round(memory / 2**30),
     }

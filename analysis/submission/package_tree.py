@@ -10,15 +10,14 @@ RESULTS/<closed|open>/<org>/submission.yaml
 /option_N/trial_T[/run.json]/rank_R/…
 """
 
-import json
-import os
 import re
-import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeVar
+
+import msgspec
 
 from analysis.submission.rules import RULES, Rules
 from replayer.schema import check_file
@@ -26,26 +25,26 @@ from tracegen.errors import InputError
 
 SCHEMA: Final = "kv-tier-bench-submission/1"
 DIVISIONS: Final = ("closed", "open")
-MOST_BYTES: Final = {".json": 1 << 26, ".yaml": 1 << 18, "": 1 << 30}
-"""Size limits of files by suffix; "" is that of all other files. Larger files are not read."""
-_MADE_BY: Final = "name a file that `analysis submission` made"
+MOST_BYTES: Final = 1 << 30  # of any file: larger ones are no part of a submission
+_Read = TypeVar("_Read")
 
 
-@dataclass(frozen=True)
-class Submission:
-    """Names and kind of a submission, as submission.json and each manifest record them.
+class Submission(msgspec.Struct, frozen=True, kw_only=True):
+    """Names and kind of a submission.
 
     Attributes:
         organisation: name of the organisation; a directory has this name.
         system: name of the system under test; directories have this name.
         division: one of DIVISIONS.
         scale: key of RULES.
+        schema: version of the format.
     """
 
     organisation: str
     system: str
-    division: str
+    division: Literal["closed", "open"]
     scale: str
+    schema: Literal["kv-tier-bench-submission/1"] = SCHEMA
 
     @property
     def rules(self) -> Rules:
@@ -57,70 +56,68 @@ class Submission:
         """Whether the division is CLOSED, which fixes every condition."""
         return self.division == "closed"
 
+    @property
+    def names(self) -> dict[str, Any]:
+        """Its names and kind, without what a file adds to them."""
+        return {name: getattr(self, name) for name in Submission.__struct_fields__}
+
     def check(self) -> None:
-        """Refuse names that cannot be directories, unknown divisions and unknown scales.
+        """Refuse names that cannot be directories, and unknown scales.
 
         Raises:
             InputError: with the setting that is wrong.
         """
-        names = {"organisation": self.organisation, "system": self.system}
-        for setting, name in names.items():
+        for setting, name in (("organisation", self.organisation), ("system", self.system)):
             if not re.fullmatch(r"[A-Za-z0-9][\w.-]{0,99}", name, re.ASCII):
-                raise InputError(
-                    "not a name for a directory",
-                    "use at most 100 letters, digits and _.-, beginning with a letter or digit",
-                    subject=repr(name),
-                    setting=setting,
-                )
-        choices = {"division": (self.division, DIVISIONS), "scale": (self.scale, tuple(RULES))}
-        for setting, (name, known) in choices.items():
-            if name not in known:
-                raise InputError(
-                    f"unknown {setting}",
-                    f"choose one of {', '.join(known)}",
-                    subject=repr(name),
-                    setting=setting,
-                )
+                remedy = "use at most 100 letters, digits and _.-, beginning with a letter or digit"
+                raise InputError("not a name for a directory", remedy, subject=repr(name), setting=setting)
+        if self.scale not in RULES:
+            remedy = f"choose one of {', '.join(RULES)}"
+            raise InputError("unknown scale", remedy, subject=repr(self.scale), setting="scale")
 
 
-def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Make a JSON object; readers disagree on which of two values of one name counts."""
-    content = dict(pairs)
-    if len(content) < len(pairs):
-        raise ValueError("an object has two values of one name")
-    return content
+class Begun(Submission, frozen=True, kw_only=True):
+    """The content of submission.json.
+
+    Attributes:
+        trials: number of trials of each option.
+    """
+
+    trials: int
 
 
-def read_json(path: Path) -> Any:
-    """Read a JSON file.
+class Digest(msgspec.Struct, frozen=True):
+    """Size (bytes) and SHA-256 of a file."""
+
+    bytes: int
+    sha256: str
+
+
+class Manifest(Submission, frozen=True, kw_only=True):
+    """The content of manifest.json.
+
+    Attributes:
+        files: every other file of the package, by its path below the organisation's directory.
+    """
+
+    files: dict[str, Digest]
+
+
+def read_json(path: Path, kind: type[_Read] | Any = Any) -> _Read:
+    """Read a JSON file of some type.
 
     Raises:
-        InputError: the file is missing, is too large or is not JSON.
+        InputError: the file is missing, not JSON, or of another type.
     """
     try:
-        check_file(path, MOST_BYTES[".json"])
-        return json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_refuse_duplicates)
+        check_file(path, MOST_BYTES)
+        read: _Read = msgspec.json.decode(path.read_bytes(), type=kind)
     except OSError as error:
-        raise InputError(str(error.strerror), _MADE_BY, subject=path) from None
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"damaged: not JSON ({error})", "copy it again", subject=path) from None
-
-
-def read_submission(path: Path) -> Submission:
-    """Read the submission that `submission.json` or a manifest names.
-
-    Raises:
-        InputError: the file is missing, damaged or of another format.
-    """
-    content = read_json(path)
-    names = Submission.__dataclass_fields__
-    if not isinstance(content, dict) or content.get("schema") != SCHEMA:
-        raise InputError(f"not a {SCHEMA} file", _MADE_BY, subject=path)
-    if not all(type(content.get(name)) is str for name in names):
-        raise InputError(f"not a {SCHEMA} file: it lacks a name", _MADE_BY, subject=path)
-    submission = Submission(**{name: content[name] for name in names})
-    submission.check()
-    return submission
+        remedy = "name a file that `analysis submission` made"
+        raise InputError(str(error.strerror), remedy, subject=path) from None
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise InputError(f"not a file of {SCHEMA} ({error})", "copy it again", subject=path) from None
+    return read
 
 
 @dataclass(frozen=True)
@@ -159,34 +156,25 @@ class Package:
     def options(self) -> dict[str, list[Path]]:
         """The trials of each option, in order."""
         options: dict[str, list[Path]] = {}
-        for run in self.runs:
-            for option in sorted(run.glob("option_*")):
-                trials = (path for path in option.glob("trial_*") if path.is_dir())
-                options.setdefault(option.name, []).extend(sorted(trials, key=parse_number))
+        for option in sorted(option for run in self.runs for option in run.glob("option_*")):
+            trials = (path for path in option.glob("trial_*") if path.is_dir())
+            options.setdefault(option.name, []).extend(sorted(trials, key=parse_number))
         return dict(sorted(options.items()))
 
-    def find_irregular(self) -> Iterator[str]:
-        """Report links, pipes, devices and files that are too large; open none of them."""
-        above = [self.top / name for name in ("systems", "results", "submission.yaml")]
-        paths = [*above, self.description, self.results, *sorted(self.results.rglob("*"))]
-        for path in dict.fromkeys(path for path in paths if os.path.lexists(path)):
-            name = path.relative_to(self.top).as_posix()
-            status = path.lstat()
-            limit = MOST_BYTES.get(path.suffix, MOST_BYTES[""])
-            if stat.S_ISLNK(status.st_mode):
-                yield f"{name} is a link; a package contains the file itself"
-            elif not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
-                yield f"{name} is a pipe, a socket or a device; a package contains regular files"
-            elif stat.S_ISREG(status.st_mode) and status.st_size > limit:
-                yield f"{name} has {status.st_size:,} bytes; the limit is {limit:,}"
-
     def list_files(self) -> Iterator[Path]:
-        """List every file of the package except the manifest, also files that are not listed in it."""
+        """List all in the package except folders and the manifest, also what that does not list."""
         above = (self.top / "submission.yaml", self.description)
         yield from (path for path in above if path.exists())
         for path in sorted(self.results.rglob("*")):
             if (path.is_symlink() or not path.is_dir()) and path != self.manifest:
                 yield path
+
+    def find_irregular(self) -> Iterator[str]:
+        """Report links, pipes and devices; open none of them."""
+        for path in self.list_files():
+            if path.is_symlink() or not path.is_file():
+                name = path.relative_to(self.top).as_posix()
+                yield f"{name} is not a regular file; a package contains the file itself"
 
 
 def name_model_folder(model: str) -> str:
@@ -218,15 +206,15 @@ def find_packages(path: Path) -> list[Package]:
     """
     path = path.resolve()
     if (path / "manifest.json").exists():
-        top = path.parent.parent
-        manifests = [path / "manifest.json"]
+        top, manifests = path.parent.parent, [path / "manifest.json"]
     else:
-        top = path
-        manifests = sorted(path.glob("results/*/manifest.json"))
+        top, manifests = path, sorted(path.glob("results/*/manifest.json"))
     if not manifests:
-        raise InputError(
-            "no package: there is no results/*/manifest.json",
-            "name RESULTS/<closed|open>/<org>",
-            subject=path,
-        )
-    return [Package(top, read_submission(manifest)) for manifest in manifests]
+        problem = "not a package: results/*/manifest.json is missing"
+        raise InputError(problem, "name RESULTS/<closed|open>/<org>", subject=path)
+    packages = []
+    for manifest in manifests:
+        submission: Submission = read_json(manifest, Submission)
+        submission.check()
+        packages.append(Package(top, submission))
+    return packages

@@ -1,29 +1,43 @@
 """Validation of a package, offline: one sentence for each problem."""
 
-import itertools
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
-from analysis.submission.against_traces import compare_with_traces
-from analysis.submission.begin import find_empty_fields, read_description
-from analysis.submission.display import SILENT, Display
-from analysis.submission.package_checks import check_package, phrase_problem
-from analysis.submission.package_tree import Package, name_model_folder, read_json
-from analysis.submission.summary_json import (
+from analysis.submission.against_traces import check_given_traces, compare_with_traces
+from analysis.submission.begin import Environment, read_description
+from analysis.submission.claims import (
     PackagedTrial,
+    Trials,
     compute_claims,
     find_differences,
     open_trial,
 )
-from analysis.submission.system import check_separation, check_system
-from analysis.submission.traces import check_given_traces
-from analysis.submission.trial_checks import check_trials
+from analysis.submission.package import check_files, render_submission_yaml
+from analysis.submission.package_tree import DIVISIONS, Package, name_model_folder, read_json
+from analysis.submission.trial_checks import (
+    check_conditions,
+    check_pauses,
+    check_runs,
+    check_system,
+    check_work,
+)
 from tracegen.errors import InputError, format_count
+from tracegen.progress import Progress, ignore_progress
+from views.answer import Answer, DoubtLine
 
-Trials = dict[str, list[PackagedTrial]]
 Problems = Iterator[str]
+
+_REMEDIES: Final = {
+    "files": "copy the package again, or make it again from its replays",
+    "description": "edit system.yaml and package again",
+    "runs": "replay the trial, and package again",
+    "claims": "package again",
+    "rows": "copy the run again, or replay it",
+}
+"""What to do about a problem, by the part of the package that it is in."""
 
 
 @dataclass(frozen=True)
@@ -31,27 +45,29 @@ class PackageVerdict:
     """Result of a validation.
 
     Attributes:
-        problems: the problems of the package; it is valid if there are none.
+        package: the package.
+        problems: its problems; it is valid if there are none.
         trials: the trials that can be opened, by option.
         untied: options of OPEN whose traces cannot be generated, with the reason.
     """
 
-    problems: list[str]
+    package: Package
+    problems: list[DoubtLine]
     trials: Trials
-    untied: dict[str, str]
+    untied: Mapping[str, str]
 
 
 def validate(
     package: Package,
     given: Mapping[str, Path] | None = None,
-    display: Display = SILENT,
+    progress: Progress = ignore_progress,
 ) -> PackageVerdict:
     """Check every file, row and metric of a package.
 
     Args:
         package: the package.
         given: traces of OPEN by option, if a reviewer has them.
-        display: shows the progress.
+        progress: shows the work.
 
     Raises:
         InputError: a trace is given for an option that is unknown or not of OPEN.
@@ -59,89 +75,181 @@ def validate(
     given = given or {}
     check_given_traces(given, package)
     irregular = [*package.find_irregular()]
-    if irregular:
-        return PackageVerdict(irregular, {}, {})
-    trials, unreadable = _open_trials(package, display)
-    problems = [*check_package(package), *unreadable]
-    for option in package.submission.rules.options:
-        if option.name in trials:
-            problems += check_trials(package, trials[option.name])
-    if trials:
-        problems += check_system(package, trials)
-        problems += check_separation([trial for opened in trials.values() for trial in opened])
-        problems += _check_pauses(package, trials)
-        problems += _check_claims(package, trials)
-    deviations, untied = compare_with_traces(package, trials, given, display)
-    return PackageVerdict(list(dict.fromkeys([*problems, *deviations])), trials, untied)
+    if irregular:  # a pipe would be read for ever
+        return PackageVerdict(package, _make_problems("files", irregular), {}, {})
+    trials, runs = _open_trials(package, progress)
+    right = dict(trials)
+    for option, opened in trials.items():
+        other_work = [*check_work(package, opened), *check_conditions(package, opened)]
+        runs += [*check_runs(opened), *other_work]
+        if other_work:
+            del right[option]
+    rows, untied = compare_with_traces(package, right, given, progress)
+    problems = {
+        "files": [*_check_complete(package), *_check_names(package), *check_files(package)],
+        "description": [*_check_description(package), *_check_environment(package, trials)],
+        "runs": [*runs, *check_system(trials), *check_pauses(package, trials)],
+        "claims": _check_claims(package, trials),
+        "rows": rows,
+    }
+    made = [problem for part, texts in problems.items() for problem in _make_problems(part, texts)]
+    return PackageVerdict(package, made, trials, untied)
 
 
-def list_obstacles(package: Package) -> list[str]:
+def _make_problems(part: str, texts: Iterable[str]) -> list[DoubtLine]:
+    return [
+        DoubtLine(headline=part, text=text, advice=_REMEDIES[part], invalidates=True) for text in dict.fromkeys(texts)
+    ]
+
+
+def answer_verdict(verdict: PackageVerdict) -> Answer:
+    """Make the answer of a validation."""
+    package = verdict.package
+    name = f"{package.top}, system {package.submission.system}"
+    obstacles = _list_obstacles(package)
+    notes = [] if verdict.problems else [*_list_untied(verdict), *obstacles]
+    options = format_count(len(verdict.trials), "option")
+    trials = format_count(sum(map(len, verdict.trials.values())), "trial")
+    sentence = f"{name}: {options}, {trials}; every file, row and metric is as claimed."
+    if verdict.problems:
+        sentence = f"{name}: {format_count(len(verdict.problems), 'problem')}."
+    return Answer(
+        title=name,
+        state="NOT VALID" if verdict.problems else "VALID",
+        tone="bad" if verdict.problems else "good",
+        sentence=sentence,
+        doubts=[*verdict.problems, *notes],
+        data={
+            "system": package.submission.system,
+            "valid": not verdict.problems,
+            "submittable": not verdict.problems and not obstacles,
+        },
+    )
+
+
+def _list_untied(verdict: PackageVerdict) -> Iterator[DoubtLine]:
+    for option, reason in verdict.untied.items():
+        yield DoubtLine(
+            headline="no trace",
+            text=f"nothing ties the rows of {option} to its trace ({reason})",
+            advice="a reviewer who has the trace can name it",
+        )
+
+
+def _list_obstacles(package: Package) -> list[DoubtLine]:
     """List the reasons why a valid package may not be submitted."""
     submission = package.submission
     if submission.rules.submittable:
         return []
-    scale = f"its scale is {submission.scale}"
-    obstacles = [f"{scale}, which only tests the procedure: do not submit it"]
-    empty = find_empty_fields(read_description(package.description))
+    text = f"its scale is {submission.scale}, which only tests the procedure"
+    obstacles = [DoubtLine(headline="rehearsal", text=text, advice="do not submit it")]
+    _, empty = read_description(package.description)
     if empty:
-        fields = format_count(len(empty), "field")
-        obstacles.append(f"a submission must fill in {fields} of {package.description.name}")
+        text = f"{package.description.name} has {format_count(len(empty), 'empty field')}"
+        obstacles.append(DoubtLine(headline="description", text=text, advice="a submission must fill them in"))
     return obstacles
 
 
-def _open_trials(package: Package, display: Display) -> tuple[Trials, list[str]]:
+def _open_trials(package: Package, progress: Progress) -> tuple[dict[str, list[PackagedTrial]], list[str]]:
     """Open the trials of a package; return them, and a problem for each that cannot be opened."""
-    trials: Trials = {}
+    trials: dict[str, list[PackagedTrial]] = {}
     problems = []
-    paths = [(option, path) for option, found in package.options.items() for path in found]
-    with display.progress("checking", "trial", len(paths)) as advance:
+    known = {option.name for option in package.submission.rules.options}
+    paths = [(option, path) for option, found in package.options.items() if option in known for path in found]
+    with progress("checking", "trial", len(paths)) as advance:
         for option, path in paths:
             try:
-                trial = open_trial(path)
-                trials.setdefault(option, []).append(trial)
+                trials.setdefault(option, []).append(open_trial(path))
             except InputError as error:
-                problems.append(phrase_problem(error, package))
+                problems.append(_phrase(error, package))
             advance(1)
     return trials, problems
 
 
-def _check_pauses(package: Package, trials: Trials) -> Problems:
-    """Check the pauses between replays of different options, by the clocks of the runs."""
-    spans = []
-    for option, opened in trials.items():
-        for source in (trial.summary.provenance for trial in opened):
-            starts = [zero for zero in source.zero_ns if zero is not None]
-            ends = [end for end in source.ended_ns if end is not None]
-            if starts and ends:
-                spans.append((min(starts), max(ends), option))
-    required_s = package.submission.rules.pause_s if package.submission.is_closed else 0
-    for (_, end, before), (start, _, after) in itertools.pairwise(sorted(spans)):
-        pause_s = (start - end) / 1e9
-        if before != after and pause_s < required_s:
-            pause = f"{after} began {pause_s:.0f} s after the end of {before}"
-            yield f"{pause}; the rules require {required_s:g} s"
+def _phrase(error: InputError, package: Package) -> str:
+    """Phrase an error as a problem of a package, with paths below its directory."""
+    text = error.problem if error.subject is None else f"{error.subject}: {error.problem}"
+    return text.replace(f"{package.top}/", "")
+
+
+def _check_names(package: Package) -> Problems:
+    """Check that names agree with directories, and that the files next to the runs exist."""
+    submission = package.submission
+    top = package.top.resolve()
+    names = {"organisation": top.name, "division": top.parent.name, "system": package.results.name}
+    if top.parent.name not in DIVISIONS:  # a copy outside MLPerf's tree
+        del names["division"]
+    for name, directory in names.items():
+        if directory != submission.names[name]:
+            yield f"manifest.json names the {name} {submission.names[name]}, but its directory is {directory}"
+    path = package.top / "submission.yaml"
+    if not path.exists() or path.read_bytes() != render_submission_yaml(submission).encode():
+        yield "submission.yaml is missing, or is not that of this organisation and division"
+    if not (package.results / "report.html").exists():
+        yield "report.html is missing"
+
+
+def _check_complete(package: Package) -> Problems:
+    """Check that the package has every option and trial, with equal numbers of ranks."""
+    rules = package.submission.rules
+    titles = {option.name: option.title for option in rules.options}
+    for option in package.options.keys() - titles.keys():
+        yield f"{option} is not an option of the rules"
+    for option, title in titles.items():
+        paths = package.options.get(option, [])
+        required = rules.trials if package.submission.is_closed else max(len(paths), 1)
+        wanted = [f"trial_{number}" for number in range(1, required + 1)]
+        if sorted(path.name for path in paths) != sorted(wanted):
+            has = ", ".join(path.name for path in paths) or "no trial"
+            yield f"{option} ({title}) has {has}; it must have {', '.join(wanted)}"
+
+
+def _check_description(package: Package) -> Problems:
+    """Check the fields of the system's description."""
+    system = package.submission.system
+    try:
+        described, empty = read_description(package.description)
+    except InputError as error:
+        yield _phrase(error, package)
+        return
+    name = f"systems/{system}.yaml"
+    named = described.system_under_test.solution.submission_name
+    if named != system:
+        yield f"{name}: solution.submission_name is {named}, but the package's system is {system}"
+    if package.submission.rules.submittable:
+        for dotted in empty:
+            yield f"{name}: {dotted} is not filled in"
+
+
+def _check_environment(package: Package, trials: Trials) -> Problems:
+    """Check the host, and that results and cache were on different file systems."""
+    try:
+        environment: Environment = read_json(package.results / "environment.json", Environment)
+    except InputError as error:
+        yield _phrase(error, package)
+        return
+    hosts = {info.host for opened in trials.values() for trial in opened for info in trial.infos}
+    if hosts and environment.host not in hosts:
+        yield f"environment.json is from {environment.host}, but the runs are from {', '.join(map(str, hosts))}"
+    must_differ = package.submission.is_closed and package.submission.rules.submittable
+    if must_differ and environment.file_systems.cache == environment.file_systems.results:
+        yield "environment.json: results and cache were on one file system; the rules require two"
 
 
 def _check_claims(package: Package, trials: Trials) -> Problems:
     """Check that each summary.json agrees with its logs."""
-    options = {option.name for option in package.submission.rules.options}
     for run in package.runs:
         path = run / "summary.json"
-        name = path.relative_to(package.top).as_posix()
+        own = {option: trials[option] for option in sorted(trials) if (run / option).exists()}
         try:
-            claimed = read_json(path)
+            claimed: object = read_json(path)
         except InputError as error:
-            yield f"{name} cannot be read: {error.problem}"
+            yield _phrase(error, package)
             continue
-        names = [option for option in sorted(options & trials.keys()) if (run / option).exists()]
-        own = {option: trials[option] for option in names}
-        computed = {}
-        if own:
-            computed = json.loads(json.dumps(compute_claims(package.submission, own)))
-        for place, claim, logged in find_differences(claimed, computed):
-            yield f"{name}: {place} is {claim}, but its logs give {logged}"
+        computed = json.loads(json.dumps(compute_claims(package.submission, own)))
+        for difference in find_differences(claimed, computed):
+            yield f"{path.relative_to(package.top)}: {difference}"
         for option, (first, *_) in own.items():
-            folder = run.parents[1].name
-            model = name_model_folder(first.run.conditions.model)
+            model, folder = name_model_folder(first.run.conditions.model), run.parents[1].name
             if model != folder:
                 yield f"{option} is in the directory of model {folder}, but its model is {model}"

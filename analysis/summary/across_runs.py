@@ -6,7 +6,7 @@ from dataclasses import replace
 from statistics import mean, stdev
 from typing import Final
 
-from analysis.doubts.doubt import Doubt
+from analysis.runs.run import Doubt
 from analysis.summary.run_summary import MachineName, Summary
 from views.answer import DoubtLine
 

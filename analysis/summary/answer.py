@@ -9,9 +9,9 @@ from typing import Final
 from msgspec.structs import asdict
 
 from analysis.log.columns import GIB
-from analysis.log.plan_order import describe_order, describe_rules
 from analysis.metrics.catalogue import describe
 from analysis.metrics.headlines import SUMMARY, heading
+from analysis.runs.plan_order import describe_order, describe_rules
 from analysis.summary.across_runs import LISTED, group_trials, list_doubt_lines
 from analysis.summary.percentiles import is_thin, note
 from analysis.summary.run_summary import Summary

@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from analysis.doubts.doubt import Doubt
 from analysis.doubts.predictions import describe_errors, describe_profile
+from analysis.runs.run import Doubt
 from replayer.schema import Conditions, PredictionInfo, Status, Storage, to_plain
 
 Metrics = dict[str, float | None]

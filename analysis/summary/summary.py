@@ -9,9 +9,8 @@ from typing import Any, Final
 import polars as pl
 
 from analysis.doubts import against_trace, checks, integrity
-from analysis.doubts.counts import count_moves, sum_lost_time
-from analysis.doubts.doubt import Doubt, Evidence
-from analysis.doubts.every_row import check_rows
+from analysis.doubts.counts import count_moves
+from analysis.doubts.evidence import Evidence
 from analysis.doubts.predictions import identify_profile
 from analysis.log.log import Log, Targets
 from analysis.log.steadiness import find_steadiness
@@ -19,7 +18,7 @@ from analysis.metrics import METRICS
 from analysis.metrics.catalogue import CATALOGUE
 from analysis.metrics.waits import find_lower_bounds
 from analysis.runs.opening import open_run
-from analysis.runs.run import Run
+from analysis.runs.run import Doubt, Run
 from analysis.summary.run_summary import MachineName, Provenance, Summary
 from replayer.schema import Machine, RunInfo, Window, describe_cut
 from tracegen.errors import InputError
@@ -70,7 +69,7 @@ def check_run(
     """
     run = open_run(path)
     summary = judge(run, open_log(run), progress)
-    doubts = [doubt for rank in run.ranks for doubt in check_rows(rank.path, rank.info)]
+    doubts = [doubt for rank in run.ranks for doubt in integrity.compare_fingerprint(rank.path, rank.info)]
     if trace is not None:
         doubts += _compare_with_trace(run, trace, progress)
     return summary.with_doubts(before=doubts)
@@ -86,7 +85,7 @@ def _compare_with_trace(run: Run, trace: Path, progress: Progress) -> Iterator[D
             own = Trace(str(trace).replace("{rank}", str(rank.info.rank or 0)))
             moves = Path(folder) / f"{number}.parquet"
             planned = against_trace.plan_anew(own.path, rank.path, rank.info, moves)
-            yield from against_trace.find_deviations(rank.path, rank.info, own, planned)
+            yield from against_trace.find_deviations(rank.path, rank.info, planned)
             planned.moves.unlink()
             advance(1)
 
@@ -102,7 +101,7 @@ def open_log(run: Run, targets: Targets | None = None) -> Log:
         InputError: the log cannot be read, has no rows, or has rows that no replay writes.
     """
     try:
-        _ = run.facts, run.samples
+        integrity.refuse_impossible_rows(run)
         log = run.make_log(targets)
         rows = log.every_cell.select(pl.col("rows").sum()).collect().item()
     except (pl.exceptions.PolarsError, OSError) as error:
@@ -134,12 +133,11 @@ def judge(run: Run, log: Log, progress: Progress = ignore_progress) -> Summary:
         process=run.sum_counted(by_process=True),
         host_cores=run.host_cores,
         causes=run.count_causes() if values["failed_moves"] else {},
-        lost=sum_lost_time(cells),
         steadiness=find_steadiness(log),
         is_steady_window=run.steady_ns is not None,
     )
     counts = count_moves(cells.filter(~pl.col("beyond")))
-    contradictions = integrity.find_contradictions(run.infos, run.facts, counts)
+    contradictions = integrity.find_contradictions(run, counts)
     found = checks.sort_doubts([*run.doubts, *contradictions, *checks.find_doubts(evidence)])
     bottleneck = values.pop("bottleneck")
     return Summary(

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, field
 from statistics import fmean, stdev
-from typing import Final, Literal
+from typing import Final, Literal, TypedDict
 
 from tracegen.errors import format_count
 
@@ -46,6 +46,26 @@ class MeasuredTrial:
     reads: int = 0
     ended: bool = False
     predicted: bool = False
+
+
+class StepRow(TypedDict):
+    """A step as autoscale.json holds it."""
+
+    users: int
+    trials: int
+    value: float | None
+    interval: list[float] | None
+    n: int | None
+    evidence: bool
+    times_duration: int
+    throughput_gib_s: float | None
+    p95_ms: float | None
+    p95_n: int
+    saturation: float
+    decision: Decision
+    reason: str
+    runs: list[str]
+    short_runs: list[str]
 
 
 @dataclass
@@ -168,21 +188,11 @@ class Step:
         self.stretch = needed
         return True
 
-    @property
-    def throughput(self) -> float | None:
-        """The mean throughput of the nvme tier; None: not measured."""
-        rates = [trial.throughput for trial in self.trials if trial.throughput is not None]
-        return fmean(rates) if rates else None
-
-    @property
-    def tail(self) -> tuple[float | None, int]:
-        """The highest P95 of the trials in ms, and the samples behind it."""
-        tails = [(trial.p95_ms, trial.reads) for trial in self.trials if trial.p95_ms is not None]
-        return max(tails, default=(None, 0))
-
-    def row(self) -> dict[str, object]:
+    def row(self) -> StepRow:
         """Return the step as autoscale.json holds it."""
-        p95_ms, p95_n = self.tail
+        rates = [trial.throughput for trial in self.trials if trial.throughput is not None]
+        tails = [(trial.p95_ms, trial.reads) for trial in self.trials if trial.p95_ms is not None]
+        p95_ms, p95_n = max(tails, default=(None, 0))
         return {
             "users": self.users,
             "trials": len(self.trials),
@@ -191,7 +201,7 @@ class Step:
             "n": self.count,
             "evidence": self.is_evidence,
             "times_duration": self.stretch,
-            "throughput_gib_s": self.throughput,
+            "throughput_gib_s": fmean(rates) if rates else None,
             "p95_ms": p95_ms,
             "p95_n": p95_n,
             "saturation": self.saturation,
@@ -239,6 +249,16 @@ class Target:
         return step.has_interval and self.is_met_by(low) == self.is_met_by(high)
 
 
+class ResultRow(TypedDict):
+    """A result as autoscale.json holds it."""
+
+    users: int | None
+    sure: bool
+    text: str
+    knee: int | None
+    peak: float | None
+
+
 @dataclass(frozen=True)
 class Result:
     """The answer of a search.
@@ -256,3 +276,13 @@ class Result:
     text: str
     knee: int | None
     peak: float | None = None
+
+    def row(self) -> ResultRow:
+        """Return the result as autoscale.json holds it."""
+        return {
+            "users": self.users,
+            "sure": self.sure,
+            "text": self.text,
+            "knee": self.knee,
+            "peak": self.peak,
+        }

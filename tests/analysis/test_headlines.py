@@ -9,11 +9,12 @@ from click.testing import CliRunner
 
 from analysis.cli import main
 from analysis.doubts import checks as doubts
-from analysis.doubts.doubt import Evidence, Moved
+from analysis.doubts.evidence import Evidence
 from analysis.log.log import Targets
 from analysis.metrics.headlines import SUMMARY
 from analysis.report.data import gather
 from analysis.report.first_screen.cards import make_cards
+from analysis.runs.samples import Moved
 from analysis.summary.summary import summarise
 from replayer.schema import WAITS, read_run
 from tests.analysis import metric_oracle

@@ -18,7 +18,7 @@ STACKS = {
         " models arrangements machine schema record bindings"
     ),
     "analysis": (
-        "__main__ cli commands submission sweeps report comparison assessment loaded_run summary metrics runs doubts log"
+        "__main__ cli commands submission sweeps report comparison assessment loaded_run summary doubts metrics runs log"
     ),
     "views": "formats page charts lines drawing svg text exports tables numbers answer",
 }

@@ -178,7 +178,7 @@ def clean(
     }  # fmt: skip
     info |= {
         "plan": deepcopy(whole), "executed": deepcopy(counted), "executed_fingerprint": fingerprint,
-        "executed_ops": trace.ops if executed is None else executed, "warnings": [],
+        "executed_ops": trace.ops if executed is None else executed, "warnings": [], "payload_nonce": "7" * 16,
         "machine": info["machine"]
         | {"cores": 16, "host_cores": 16, "storage": info["machine"]["storage"] | {"mount_point": "/mnt/nvme"}},
     }  # fmt: skip

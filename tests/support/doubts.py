@@ -9,7 +9,7 @@ import numpy as np
 from click.testing import CliRunner, Result
 
 from analysis.cli import main
-from analysis.doubts.doubt import Doubt
+from analysis.runs.run import Doubt
 from analysis.summary.summary import summarise
 from tests.support.crafted_runs import Crafted, clean, sampled
 

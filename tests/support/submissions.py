@@ -21,21 +21,21 @@ from analysis.doubts import against_trace as replanned
 from analysis.doubts.against_trace import Planned, plan_anew
 from analysis.report import export
 from analysis.runs.opening import open_run
+from analysis.submission import against_traces as remade
 from analysis.submission import begin as beginning
+from analysis.submission import claims as claiming
 from analysis.submission import package as packaging
 from analysis.submission import rules as ruling
-from analysis.submission import summary_json as claiming
 from analysis.submission import validate as validation
-from analysis.submission.package_tree import Package, Submission, find_run_directory
+from analysis.submission.claims import PackagedTrial
+from analysis.submission.package_tree import Begun, Package, Submission, find_run_directory
 from analysis.submission.rules import RULES, Option, Rules
-from analysis.submission.summary_json import PackagedTrial
-from analysis.submission.traces import Traces
 from replayer.models.geometry import TokenBytes
 from replayer.planning.order import Order
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.planning.plan_table import PlannedMoves
 from replayer.run.mpi import combine_ranks
-from replayer.schema import RunInfo, code_digests
+from replayer.schema import RunInfo, TraceInfo
 from tests.support.crafted_runs import PER_TOKEN, SECOND, SIZE, Crafted, clean, sampled, steps
 from tests.support.traces import write
 from tracegen.errors import InputError
@@ -44,7 +44,6 @@ from tracegen.schema import Trace
 Change = Callable[[Package], object]
 
 
-CODE: Final = code_digests()
 DURATION_S, TRIALS, GAP_S = 2.0, 2, 60
 
 
@@ -54,10 +53,10 @@ OPTIONS: Final = tuple(
 )
 
 
-TINY: Final = Rules("tiny", OPTIONS, trials=TRIALS, pause_s=30, submittable=True)
+TINY: Final = Rules(OPTIONS, trials=TRIALS, pause_s=30, submittable=True)
 
 
-PINS: Final = ruling._read_pins()
+PINS: Final = ruling.read_pins()
 
 
 Slower = Callable[[Option, int, int], float]
@@ -72,7 +71,7 @@ def replayed(option: Option, trial: int, rank: int = 0, ranks: int = 1, slower: 
     info["conditions"] = option.closed | {"ranks": ranks}
     info["window"] |= {"cut_s": DURATION_S}
     info["trace"] |= {"seed": 42 + rank}
-    info["machine"] |= {"host": platform.node(), **CODE}
+    info["machine"] |= {"host": platform.node()}
     info["machine"]["packages"] = info["machine"]["packages"] | {"kv-tier-bench": version("kv-tier-bench")}
     info["payload_nonce"] = f"{number}{trial}{rank}".rjust(16, "0")
     info |= {"rank": rank, "clock": {"offset_ns": 0, "round_trip_ns": 0, "zero_ns": born_ns + rank * 1000}}
@@ -119,12 +118,17 @@ def save(place: Path, runs: list[Crafted]) -> None:
     place.with_name(f"log-{place.name}.txt").write_text("what was printed\n")
 
 
+def named(**names: Any) -> Submission:
+    """The names of a submission of the tiny scale."""
+    return Submission(**({"organisation": "acme", "system": "box", "division": "closed", "scale": "tiny"} | names))
+
+
 def begun(
     place: Path, submission: Submission, ranks: int = 1, slower: Slower = lambda *_: 1.0, **conditions: Any
 ) -> Path:
     """The directory of a submission whose replays are complete and whose system is described."""
     work = place / "work"
-    beginning.begin(work, submission, Path("/proc"), place / "results", TRIALS)
+    beginning.begin(work, Begun(**submission.names, trials=TRIALS), Path("/proc"), place / "results")
     described = (work / "system.yaml").read_text()
     (work / "system.yaml").write_text(re.sub(r"\bnull\b", "known", described))
     for option in OPTIONS:
@@ -173,11 +177,11 @@ def pinned() -> dict[str, list[str]]:
     }
 
 
-def trace_made(self: Traces, option: Option, rank: int, told: RunInfo) -> Trace | None:
+def trace_made(self: remade._Traces, option: Option, rank: int, told: TraceInfo) -> Trace:
     return trace_of(option, rank, self.folder) if option in OPTIONS else MADE(self, option, rank, told)
 
 
-MADE: Final = Traces.open
+MADE: Final = remade._Traces.open
 
 
 @contextmanager
@@ -186,8 +190,8 @@ def tiny_scale() -> Iterator[None]:
     pins = pinned()
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(RULES, "tiny", TINY)
-        patch.setattr(ruling, "_read_pins", lambda: PINS | {"tiny": pins})
-        patch.setattr(Traces, "open", trace_made)
+        patch.setattr(ruling, "read_pins", lambda: PINS | {"tiny": pins})
+        patch.setattr(remade._Traces, "open", trace_made)
         patch.setattr(replanned, "plan_anew", planned_by_hand)
         patch.setattr(validation, "open_trial", judged_once)
         patch.setattr(packaging, "open_trial", judged_once)
@@ -205,7 +209,8 @@ Open = Callable[[str], Package]
 
 
 def problems(package: Package) -> list[str]:
-    return validation.validate(Package(package.top, package.submission)).problems
+    found = validation.validate(Package(package.top, package.submission))
+    return [problem.text for problem in found.problems]
 
 
 def trial_of(package: Package, trial: str) -> Path:
@@ -236,7 +241,10 @@ def forge(package: Package, *, claims: bool) -> None:
             opened = {name: [validation.open_trial(one) for one in found] for name, found in package.options.items()}  # type: ignore[attr-defined]  # as a test may have replaced it
             for run in package.runs:
                 (run / "summary.json").write_text(packaging.render_summary_json(run, package.submission, opened))
-    files = {path.relative_to(package.top).as_posix(): packaging.digest_file(path) for path in package.list_files()}
+    files = {
+        path.relative_to(package.top).as_posix(): msgspec.to_builtins(packaging.digest_file(path))
+        for path in package.list_files()
+    }
     manifest("files", files)(package)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from analysis.doubts.doubt import Doubt
+from analysis.runs.run import Doubt
 from analysis.summary.answer import answer_runs
 from analysis.summary.run_summary import MachineName, Metrics, Provenance, Summary
 from replayer.schema import Conditions, PredictionInfo

@@ -11,7 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from analysis.log.columns import FIRST_TOUCH, OK, READS, SIDES, SIZE, TOUCHES
-from analysis.log.log import scan
+from analysis.runs.reading import scan
 from analysis.runs.run import Run
 from replayer.schema import LOG_ENUMS
 

@@ -20,8 +20,8 @@ from analysis.comparison.selection import select_metrics
 from analysis.comparison.trials import Trial, check_common_plan, load_trials
 from analysis.comparison.warnings import count_doubts, warn_of_machines
 from analysis.doubts.predictions import describe_profile, identify_profile
-from analysis.log.plan_order import kind_of
 from analysis.runs.opening import open_run
+from analysis.runs.plan_order import kind_of
 from analysis.summary.percentiles import is_thin
 from analysis.summary.run_summary import Summary
 from replayer.schema import PredictionInfo

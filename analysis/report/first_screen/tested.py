@@ -5,10 +5,10 @@ from typing import Final
 
 from analysis.comparison.conditions import format_condition, write_conditions
 from analysis.log.columns import GIB
-from analysis.log.plan_order import describe_order, describe_rules
 from analysis.report.between_runs.load import is_one_curve
 from analysis.report.data import Gathered, Subject
 from analysis.report.first_screen.cards import pick_valid
+from analysis.runs.plan_order import describe_order, describe_rules
 from replayer.schema import TIERS, Conditions, Machine
 from tracegen.errors import format_count
 

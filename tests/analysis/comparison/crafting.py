@@ -18,9 +18,8 @@ from analysis.comparison.equal_work.work import Unit, Work
 from analysis.comparison.matching import name_sets
 from analysis.comparison.text import render_comparison
 from analysis.comparison.trials import load_sets
-from analysis.doubts.doubt import Doubt
 from analysis.metrics.headlines import SIDES
-from analysis.runs.run import Run
+from analysis.runs.run import Doubt, Run
 from analysis.summary.run_summary import Summary
 from replayer.schema import TIERS
 from tests.support.predicted_runs import PROFILE, predict

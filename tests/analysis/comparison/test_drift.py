@@ -8,7 +8,7 @@ import pytest
 
 from analysis.comparison import trials as trials_module
 from analysis.comparison.sentences import describe_comparison
-from analysis.doubts.doubt import Doubt
+from analysis.runs.run import Doubt
 from analysis.summary.run_summary import MachineName, Summary
 from tests.analysis.comparison.crafting import Craft, compare, three
 

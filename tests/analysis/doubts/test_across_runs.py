@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from analysis.doubts.doubt import Doubt
+from analysis.runs.run import Doubt
 from analysis.summary.across_runs import add_shared_doubts, list_doubt_lines
 from analysis.summary.run_summary import Summary
 from tests.support.summaries import MACHINE, summary_of

@@ -3,12 +3,9 @@
 from pathlib import Path
 from typing import Any, Final
 
-import polars as pl
 import pytest
 
-from analysis.doubts.every_row import check_rows, count_early_moves
 from replayer.arrangements.arrangement import Arrangement, TierRules
-from replayer.schema import read_run
 from tests.replayer.run.replays import ORDERS, go, options
 from tests.support import traces
 from tests.support.doubts import call
@@ -56,50 +53,8 @@ def test_an_honest_run_is_what_its_trace_gives(trace: Trace, tmp_path: Path, way
     replayed(trace, tmp_path, arrangement, order)
     stdout = call("check", tmp_path / "run", "--trace", trace.path).stdout
     assert "altered log" not in stdout
-    assert not list(check_rows(tmp_path / "run", read_run(tmp_path / "run")))
 
 
 def test_the_summary_names_the_arrangement(trace: Trace, tmp_path: Path) -> None:
     replayed(trace, tmp_path, WRITE_THROUGH)
     assert ", arrangement through (inclusive, rules in run.json)" in call("summary", tmp_path / "run").stdout
-
-
-def row(
-    position: int, seq: int, move: str, tiers: tuple[str | None, str | None], start: int, end: int
-) -> dict[str, Any]:
-    source, target = tiers
-    return {
-        "position": position, "seq": seq, "key": 5, "move": move, "status": "ok", "from_tier": source, "to_tier": target,
-        "start_ns": start, "end_ns": end, "verify_ns": 0,
-    }  # fmt: skip
-
-
-SLOW_COPY: Final = [
-    row(0, 0, "store", (None, "cpu"), 0, 10),
-    row(0, 1, "copy", ("cpu", "nvme"), 10, 100),
-    row(1, 0, "hit", ("cpu", None), 20, 30),
-    row(2, 0, "hit", ("nvme", None), 100, 120),
-    row(2, 1, "store", (None, "gpu"), 120, 130),
-    row(3, 0, "drop", ("cpu", None), 100, 100),
-    row(4, 0, "demote", ("gpu", "cpu"), 130, 140),
-]
-TOO_EARLY: Final = {
-    "a copy before the store of what it reads": (1, 9),
-    "a hit before its copy is there": (3, 99),
-    "a store before what it stores is read": (4, 119),
-    "a drop while its copy is read": (5, 99),
-    "a demotion before what it reads is there": (6, 129),
-}
-
-
-def test_a_read_of_one_copy_may_begin_while_another_is_written() -> None:
-    rows = pl.LazyFrame(SLOW_COPY)
-    assert count_early_moves(rows, inclusive=True) == 0
-    assert count_early_moves(rows, inclusive=False) > 0, "of an object that one tier alone may hold"
-
-
-@pytest.mark.parametrize("what", TOO_EARLY)
-def test_a_move_that_begins_too_early_is_counted(what: str) -> None:
-    which, start = TOO_EARLY[what]
-    rows = [line | {"start_ns": start} if number == which else line for number, line in enumerate(SLOW_COPY)]
-    assert count_early_moves(pl.LazyFrame(rows), inclusive=True) == 1

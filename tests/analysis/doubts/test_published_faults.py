@@ -5,12 +5,10 @@ import re
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from analysis.doubts.counts import sum_lost_time
 from analysis.summary.summary import check_run, summarise
 from tests.support.crafted_runs import REQUESTS, SECOND, SIZE, Crafted, clean
 from tests.support.doubts import call, conditions, counted, rank_runs
@@ -107,15 +105,6 @@ def test_counters_beyond_all_bounds_are_refused_in_a_sentence(tmp_path: Path) ->
     most = pa.array([2**63 - 1] * len(table), table.schema.field("read_bytes").type)
     pq.write_table(table.set_column(table.schema.get_field_index("read_bytes"), "read_bytes", most), path)
     assert "run backwards or are impossible" in call("check", path.parent, code=2).stderr
-
-
-def test_the_removal_in_a_promotion_is_not_lost_time() -> None:
-    """It removes the object's file inside its time; a hit does nothing of the kind."""
-    cells = pl.DataFrame(
-        {"move": ["promote", "hit"], "from_tier": ["nvme"] * 2, "to_tier": pl.Series([None, None], dtype=pl.String), "status": ["ok"] * 2}
-        | {"rows": [3, 2], "io_ns": [900, 200], "read_ns": [100, 199], "write_ns": [0, 0]}
-    )  # fmt: skip
-    assert sum_lost_time(cells)["read"] == (2, 200, 1)
 
 
 def test_unequal_work_of_one_trace_is_named(tmp_path: Path) -> None:

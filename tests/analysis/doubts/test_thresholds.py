@@ -95,12 +95,6 @@ def short_device(run: Crafted, side: str, share: float) -> None:
     run.rows[f"device_{side}_ns"] = (run.rows[f"{side}_ns"] * share).astype(np.int64)
 
 
-def lost(run: Crafted, side: str, share: float) -> None:
-    """Times of which a share was taken off."""
-    for name in (f"{side}_ns", f"device_{side}_ns"):
-        run.rows[name] = (run.rows[name] * (1 - share)).astype(np.int64)
-
-
 ELAPSED_S = 89.95
 THRESHOLDS: list[tuple[str, str | None, Change, Change]] = [  # kind, a word of its text, what fires, what does not
     ("short run", None, lambda run: run.slower(59.5 / ELAPSED_S), lambda run: run.slower(60.5 / ELAPSED_S)),
@@ -118,15 +112,13 @@ THRESHOLDS: list[tuple[str, str | None, Change, Change]] = [  # kind, a word of 
     ("fell behind", None, lambda run: late(run, 1.01), lambda run: late(run, 0.99)),
     ("device times", "GiB/s", lambda run: fast_device(run, "read", 65), lambda run: fast_device(run, "read", 63)),
     ("device times", "whole times", lambda run: short_device(run, "write", 0.049), lambda run: short_device(run, "write", 0.051)),
-    ("lost time", "reads", lambda run: lost(run, "read", 0.081), lambda run: lost(run, "read", 0.079)),
-    ("lost time", "writes", lambda run: lost(run, "write", 0.081), lambda run: lost(run, "write", 0.079)),
     ("verification off", None, lambda run: conditions(run, verify="off"), lambda run: conditions(run, verify="full")),
     ("emulated tier", "nvme", lambda run: conditions(run, layout="null"), lambda run: conditions(run, layout="slab")),
     ("throttled tier", None, lambda run: conditions(run, throttle={"nvme": {"mib_s": 9.0, "latency_us": 0.0}}), lambda run: conditions(run, throttle=None)),
 ]  # fmt: skip
 
 
-INVALIDATING = {"page cache", "device times", "lost time"}
+INVALIDATING = {"page cache", "device times"}
 
 
 @pytest.mark.parametrize(

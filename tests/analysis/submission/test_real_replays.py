@@ -8,9 +8,9 @@ import pytest
 from analysis.submission import begin as beginning
 from analysis.submission import package as packaging
 from analysis.submission import rules as ruling
-from analysis.submission.package_tree import Submission, list_ranks
+from analysis.submission.package_tree import Begun, list_ranks
 from analysis.submission.rules import RULES, Option, Rules
-from tests.analysis.submission.hand_made.forging import ONE
+from tests.analysis.submission.hand_made.changes import ONE
 from tests.support.command_line import Run
 from tests.support.doubts import call
 from tests.support.run_json import run_json
@@ -42,22 +42,23 @@ def test_a_submission_from_its_replays_to_its_verdict(run: Run, tmp_path: Path) 
     with pytest.MonkeyPatch.context() as patch:
         changed = ("duration_s=4", "personas.coding.weight=0", "personas.document.weight=0")
         changed = (*changed, "personas.chatbot.context=[256, 512]")
-        patch.setitem(RULES, "real", Rules("real", (option,), 1, pause_s=0, submittable=False, settings=changed))
+        patch.setitem(RULES, "real", Rules((option,), 1, pause_s=0, submittable=False, settings=changed))
         (tmp_path / "cache").mkdir()
-        beginning.begin(work, Submission("acme", "box", "closed", "real"), tmp_path / "cache", results, 1)
+        names = {"organisation": "acme", "system": "box", "division": "closed", "scale": "real"}
+        beginning.begin(work, Begun(**names, trials=1), tmp_path / "cache", results)
         (tmp_path / "grid.toml").write_text(GRID)
         mpirun = ["--ranks", ranks, "--mpirun", "mpirun --allow-run-as-root --oversubscribe"]
         places = ["--make-cache-dir", "--cache-dir", tmp_path / "cache", "-o", replays]
         run("replayer", "sweep", tmp_path / "grid.toml", "--trials", 1, *mpirun, *places)
         made = [Trace(path).metadata.fingerprint for path in sorted((replays / "traces").glob("*.parquet"))]
-        patch.setattr(ruling, "_read_pins", lambda: {"real": {"option_1": made}})
+        patch.setattr(ruling, "read_pins", lambda: {"real": {"option_1": made}})
         one, *_ = [path.parent for path in replays.glob("option_1/trial_1/**/moves")]
         if not run_json(one)["conditions"]["direct"]:
             pytest.skip("this disk refuses O_DIRECT")
         package = packaging.make_package(work, results)
         done = call("submission", "validate", package.top)
         assert f"VALID: {package.top}, system box: 1 option, 1 trial;" in done.stdout
-        assert "Note: its scale is real, which only tests the procedure: do not submit it." in done.stdout
+        assert "do not submit it" in done.stdout
     assert len(list_ranks(trial_of(package, ONE))) == len(made) == ranks
     assert b"<html" in (package.results / "report.html").read_bytes()
     assert (trial_of(package, ONE).with_name("log-trial_1.txt")).read_text().startswith("$ ")

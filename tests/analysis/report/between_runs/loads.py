@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from analysis.doubts.doubt import Doubt
 from analysis.log.log import Targets
 from analysis.report.data import Gathered, Subject
+from analysis.runs.run import Doubt
 from analysis.summary.run_summary import MachineName, Summary
 from replayer.schema import Storage
 from tests.support.summaries import summary_of

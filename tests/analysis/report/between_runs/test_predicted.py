@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.doubts.doubt import Doubt
 from analysis.report.between_runs.predicted import describe_predicted, find_predicted
 from analysis.report.between_runs.predicted_chart import draw_predicted, list_errors, tabulate_errors
 from analysis.report.svg import render_svg
+from analysis.runs.run import Doubt
 from analysis.summary.run_summary import Summary
 from tests.analysis.report.between_runs.loads import gathered_of
 from tests.support.predicted_runs import predict

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from analysis.submission.package_tree import Package, Submission, find_packages
+from analysis.submission.package_tree import Package, find_packages
 from tests.support.latencies import latencies_known
-from tests.support.submissions import BASES, Open, begun, packed, tiny_scale
+from tests.support.submissions import BASES, Open, begun, named, packed, tiny_scale
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def pristine(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         for name, ways in BASES.items():
             place = tmp_path_factory.mktemp(name)
             division = "open" if name == "open" else "closed"
-            packed(begun(place, Submission("acme", "box", division, "tiny"), **ways), place / "results")
+            packed(begun(place, named(division=division), **ways), place / "results")
             found[name] = place / "results"
     return found
 
@@ -47,4 +47,4 @@ def fresh(pristine: dict[str, Path]) -> Open:
 
 @pytest.fixture
 def work(tmp_path: Path) -> Path:
-    return begun(tmp_path, Submission("acme", "box", "closed", "tiny"))
+    return begun(tmp_path, named())

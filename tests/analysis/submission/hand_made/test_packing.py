@@ -8,7 +8,9 @@ from typing import Final
 
 import pytest
 
-from tests.analysis.submission.hand_made.forging import flip_bit, marked, set_environment
+from replayer.schema import PREDICTED_RUN_VERSION
+from tests.analysis.submission.hand_made.changes import flip_bit, set_environment
+from tests.support.predicted_runs import PROFILE
 from tests.support.submissions import Change, Open, content, edited, packed
 from tracegen.errors import InputError
 
@@ -43,6 +45,7 @@ def test_a_package_that_was_changed_is_not_replaced(fresh: Open, pristine: dict[
     assert content(package.top) == before
 
 
+PREDICTED: Final = {"run_version": PREDICTED_RUN_VERSION, "prediction": PROFILE}
 UNREADY: Final[dict[str, tuple[Callable[[Path], object], str]]] = {
     "missing": (shutil.rmtree, "option_2/trial_1: missing; repeat the submission's command, which replays it"),
     "killed": (
@@ -54,7 +57,7 @@ UNREADY: Final[dict[str, tuple[Callable[[Path], object], str]]] = {
         "option_2/trial_1: not complete but failed; repeat the submission's command, which replays it",
     ),
     "predicted": (
-        lambda trial: marked(trial / "run.json"),
+        lambda trial: [edited(trial / "run.json", name, value) for name, value in PREDICTED.items()],
         "option_2/trial_1: predicted, but a submission is of measurements; remove it; repeat the submission's command",
     ),
     "damaged": (lambda trial: flip_bit(trial / "run.json", 0), "option_2/trial_1/run.json is damaged"),
@@ -72,5 +75,5 @@ def test_an_incomplete_submission_is_refused(work: Path, tmp_path: Path, name: s
 
 def test_a_file_of_another_format_is_refused(tmp_path: Path) -> None:
     (tmp_path / "submission.json").write_text('{"schema": "another"}')
-    with pytest.raises(InputError, match=r"submission\.json: not a kv-tier-bench-submission/1 file"):
+    with pytest.raises(InputError, match=r"submission\.json: not a file of kv-tier-bench-submission/1"):
         packed(tmp_path, tmp_path / "results")

@@ -1,40 +1,20 @@
-"""Changes that a forger makes to a package."""
+"""Changes of packages: fields that are set, files that are copied, removed or damaged."""
 
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import yaml
 
-from analysis.submission import package as packaging
 from analysis.submission.package_tree import Package
-from replayer.schema import PREDICTED_RUN_VERSION
 from tests.support.crafted_runs import SECOND, Crafted, frame
-from tests.support.predicted_runs import PROFILE
 from tests.support.run_json import run_json
 from tests.support.submissions import OPTIONS, Change, edited, replayed, trial_of
 
-
-@dataclass(frozen=True)
-class Forgery:
-    """A change to a package.
-
-    Attributes:
-        change: the change.
-        listed: a problem that the old manifest shows; None: the manifest itself was changed.
-        problem: a problem that is reported although manifest and claims were computed again.
-        base: name of the package that is changed.
-        claims: whether summary.json is computed again.
-    """
-
-    change: Change
-    listed: str | None
-    problem: str
-    base: str = "alone"
-    claims: bool = True
+ONE, TWO = "option_1/trial_1", "option_1/trial_2"
 
 
 def set_info(run: str, name: str, value: Any) -> Change:
@@ -59,7 +39,7 @@ def set_description(name: str, value: Any) -> Change:
     return changed
 
 
-def change_log(change: Callable[[Crafted], object], **ways: Any) -> Change:
+def replay_otherwise(change: Callable[[Crafted], object], **ways: Any) -> Change:
     """Replay the second trial of option 1 in another way, or edit its log."""
 
     def changed(package: Package) -> None:
@@ -71,12 +51,15 @@ def change_log(change: Callable[[Crafted], object], **ways: Any) -> Change:
     return changed
 
 
-def copy_run(source: str, target: str) -> Change:
-    """Copy a trial, or a rank of a trial."""
+def copy(source: str, target: str) -> Change:
+    """Copy a trial, a rank or a part."""
 
     def changed(package: Package) -> None:
-        place = trial_of(package, source)
-        shutil.copytree(place, place.parents[len(Path(target).parts) - 1] / target, dirs_exist_ok=True)
+        (place,) = package.results.glob(f"kv_cache/*/run/*/{source}")
+        if place.is_dir():
+            shutil.copytree(place, place.with_name(target), dirs_exist_ok=True)
+        else:
+            shutil.copy(place, place.with_name(target))
 
     return changed
 
@@ -100,10 +83,8 @@ def flip_bit(path: Path, at: int) -> None:
     path.write_bytes(content)
 
 
-def marked(run_json: Path) -> None:
-    """Mark a run as predicted."""
-    edited(run_json, "run_version", PREDICTED_RUN_VERSION)
-    edited(run_json, "prediction", PROFILE)
+def flip(name: str, at: int) -> Change:
+    return lambda package: flip_bit(trial_of(package, TWO) / name, at)
 
 
 def replace_by_link(package: Package) -> None:
@@ -112,33 +93,20 @@ def replace_by_link(package: Package) -> None:
     path.symlink_to(elsewhere)
 
 
-def relabel_as_closed(package: Package) -> None:
-    """Call an OPEN package CLOSED in all of its files."""
-    package.top.parent.rename(package.top.parents[1] / "closed")
-    top = package.top.parents[1] / "closed" / "acme"
-    edited(top / "results" / "box" / "manifest.json", "division", "closed")
-    (top / "submission.yaml").write_text(
-        packaging.render_submission_yaml(replace(package.submission, division="closed"))
-    )
-
-
 def begin_too_soon(package: Package) -> None:
     """Begin option 2 29 s after the end of option 1."""
     last = trial_of(package, TWO) / "rank_0"
     ended_ns = run_json(last)["clock"]["zero_ns"] + int(frame(last)["end_ns"].max())  # type: ignore[arg-type]
     for trial in (1, 2):
-        began_ns = ended_ns + (28 + trial) * SECOND
-        set_info(f"option_2/trial_{trial}/rank_0", "clock.zero_ns", began_ns)(package)
+        set_info(f"option_2/trial_{trial}/rank_0", "clock.zero_ns", ended_ns + (28 + trial) * SECOND)(package)
 
 
-def remove_rank(package: Package) -> None:
-    """Remove a rank of a trial, and every mention of it."""
-    remove("kv_cache/*/run/*/option_1/trial_2/rank_1")(package)
-    (trial_of(package, TWO) / "run.json").unlink()
-    set_info(f"{TWO}/rank_0", "conditions.ranks", 1)(package)
+def empty_counters(package: Package) -> None:
+    for path in package.results.rglob("device.parquet"):
+        pq.write_table(pq.read_table(path).slice(0, 0), path)
 
 
-ONE, TWO = "option_1/trial_1", "option_1/trial_2"
-RUN = "option_1/trial_2/rank_0/run.json was changed"
-LOG = "option_1/trial_2/rank_0/moves/part-00000.parquet was changed"
-CLAIMS = "summary.json was changed: its size or sha256 differs from manifest.json"
+def swap_parts(package: Package) -> None:
+    """Put a part of the first trial into the second."""
+    one, two = (trial_of(package, trial) / "rank_0" / "moves" / "part-00000.parquet" for trial in (ONE, TWO))
+    shutil.copy(one, two)

@@ -24,7 +24,7 @@ def has_chunks(conditions: Conditions) -> bool:
 
 
 def describe_rules(conditions: Conditions) -> str:
-    """Describe the arrangement of a run for tables and reports; its rules in full are in run.json."""
+    """Describe the arrangement of a run; its rules in full are in run.json."""
     name = conditions.arrangement or "waterfall"
     if conditions.rules is None:
         return f"{name}, promoting" if conditions.promote else name

@@ -1,49 +1,16 @@
-"""A doubt, and the evidence that doubts are derived from."""
+"""The evidence that doubts are derived from."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from analysis.log.steadiness import Steadiness
+from analysis.runs.run import Doubt
+from analysis.runs.samples import Moved
 from replayer.schema import Conditions, PredictionInfo, RunInfo
 
 Values = Mapping[str, Any]
 """Metrics by name: numbers, None, or the text of `bottleneck`."""
-
-
-@dataclass(frozen=True)
-class Doubt:
-    """A reason not to trust a run's numbers, or to trust them less.
-
-    Attributes:
-        kind: one or two words; docs/doubts.md lists all kinds.
-        text: the finding, with its figures.
-        advice: the remedy.
-        invalidates: whether the run's numbers must not be published.
-    """
-
-    kind: str
-    text: str
-    advice: str
-    invalidates: bool = False
-
-
-@dataclass(frozen=True)
-class Moved:
-    """Bytes that were read and written, by the log or by counters.
-
-    Counters end at their last sample; a run that was killed may have moves after it.
-
-    Attributes:
-        read_bytes: bytes read, warm-up included.
-        written_bytes: bytes written, warm-up included.
-        steady_read_bytes: bytes read after the warm-up; for counters, which do not know single
-            reads, an upper bound.
-    """
-
-    read_bytes: int
-    written_bytes: int
-    steady_read_bytes: int
 
 
 @dataclass(frozen=True)
@@ -60,9 +27,6 @@ class Evidence:
             kernel does not count them.
         host_cores: the cores of all hosts; None if run.json does not name them.
         causes: failed moves by cause, from the log's column `error`.
-        lost: by direction, for moves that touched the nvme tier but no gpu tier: their number, the
-            sum of their times (start to end) in ns, and the part of it that was neither reading
-            nor writing.
         steadiness: when the run was steady; None if that is not known.
         is_steady_window: whether the window begins where the run became steady.
     """
@@ -75,7 +39,6 @@ class Evidence:
     process: Moved | None
     host_cores: int | None
     causes: Mapping[str, int] = field(default_factory=dict)
-    lost: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
     steadiness: Steadiness | None = None
     is_steady_window: bool = False
 

@@ -1,9 +1,8 @@
 """Claims of a package: the content of summary.json, computed from its logs."""
 
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Final
@@ -57,12 +56,28 @@ class PackagedTrial:
     path: Path
     run: Run
     summary: Summary
-    ranks: list[Summary] = field(default_factory=list)
+    ranks: Sequence[Summary]
+
+    @property
+    def name(self) -> str:
+        """Its name in messages: option and trial."""
+        return f"{self.path.parent.name}/{self.path.name}"
 
     @property
     def infos(self) -> list[RunInfo]:
         """The run.json of each rank."""
         return self.run.infos
+
+    @property
+    def span_ns(self) -> tuple[int, int] | None:
+        """The start and the end on the hosts' clocks; None if they are not known."""
+        times = self.summary.provenance
+        starts, ends = ([ns for ns in known if ns is not None] for known in (times.zero_ns, times.ended_ns))
+        return (min(starts), max(ends)) if starts and ends else None
+
+
+Trials = Mapping[str, Sequence[PackagedTrial]]
+"""The trials of a package by option."""
 
 
 def open_trial(path: Path) -> PackagedTrial:
@@ -78,15 +93,7 @@ def open_trial(path: Path) -> PackagedTrial:
     return PackagedTrial(path, run, summary, ranks)
 
 
-def name_trial(trial: PackagedTrial) -> str:
-    """Return the name of a trial for messages: option and trial."""
-    return f"{trial.path.parent.name}/{trial.path.name}"
-
-
-def compute_claims(
-    submission: Submission,
-    options: Mapping[str, Sequence[PackagedTrial]],
-) -> dict[str, Any]:
+def compute_claims(submission: Submission, options: Trials) -> dict[str, Any]:
     """Compute the content of summary.json.
 
     Args:
@@ -94,7 +101,9 @@ def compute_claims(
         options: the trials of each option of one model.
     """
     units = {name: unit for name, (_, _, unit) in MLPERF.items()}
-    units |= {name: _unit(name) for name in (*RATES, *WORST)}
+    for name in (*RATES, *WORST):
+        unit = describe(name).unit
+        units[name] = _UNITS.get(unit, unit)
     return {
         "schema": SCHEMA,
         "organisation": submission.organisation,
@@ -103,18 +112,19 @@ def compute_claims(
         "scale": submission.scale,
         "submittable": submission.rules.submittable,
         "units": units,
-        "options": {name: _option(submission, name, trials) for name, trials in options.items()},
+        "options": {name: _sum_option(submission, name, trials) for name, trials in options.items()},
     }
 
 
-def _option(submission: Submission, name: str, trials: Sequence[PackagedTrial]) -> dict[str, Any]:
-    claims = [_trial(trial) for trial in trials]
-    ours: dict[str, float | None] = {}
-    for metric in RATES:
-        ours[metric] = _mean(claim[metric] for claim in claims)
-    for metric in WORST:
-        ours[metric] = _largest(claim[metric] for claim in claims)
-    mlperf = {name: _scale(ours[metric], factor) for name, (metric, factor, _) in MLPERF.items()}
+def _sum_option(submission: Submission, name: str, trials: Sequence[PackagedTrial]) -> dict[str, Any]:
+    claims = [_sum_trial(trial) for trial in trials]
+    means = {metric: _find(fmean, (claim[metric] for claim in claims)) for metric in RATES}
+    worst = {metric: _find(max, (claim[metric] for claim in claims)) for metric in WORST}
+    ours = means | worst
+    mlperf = {}
+    for theirs, (metric, factor, _) in MLPERF.items():
+        value = ours[metric]
+        mlperf[theirs] = None if value is None else value * factor
     return {
         "title": submission.rules.find_option(name).title,
         "model": trials[0].run.conditions.model,
@@ -126,20 +136,19 @@ def _option(submission: Submission, name: str, trials: Sequence[PackagedTrial]) 
     }
 
 
-def _trial(trial: PackagedTrial) -> dict[str, Any]:
-    ranks = [_rank(info, summary) for info, summary in zip(trial.infos, trial.ranks, strict=False)]
+def _sum_trial(trial: PackagedTrial) -> dict[str, Any]:
+    ranks = [_claim_rank(info, summary) for info, summary in zip(trial.infos, trial.ranks, strict=False)]
     return {
         "trial": parse_number(trial.path),
         "steady_s": trial.summary.metrics["steady_s"],
         **{metric: sum(rank[metric] or 0.0 for rank in ranks) for metric in RATES},
-        **{metric: _largest(rank[metric] for rank in ranks) for metric in WORST},
-        "executed_ops": sum(rank["executed_ops"] or 0 for rank in ranks),
-        **{metric: sum(rank[metric] for rank in ranks) for metric in CLAIMED_WORK},
+        **{metric: _find(max, (rank[metric] for rank in ranks)) for metric in WORST},
+        **{metric: sum(rank[metric] or 0 for rank in ranks) for metric in ("executed_ops", *CLAIMED_WORK)},
         "ranks": ranks,
     }
 
 
-def _rank(info: RunInfo, summary: Summary) -> dict[str, Any]:
+def _claim_rank(info: RunInfo, summary: Summary) -> dict[str, Any]:
     window = info.window or Window()
     return {
         "rank": info.rank or 0,
@@ -152,67 +161,43 @@ def _rank(info: RunInfo, summary: Summary) -> dict[str, Any]:
     }
 
 
-def _mean(values: Iterable[float | None]) -> float | None:
+def _find(statistic: Any, values: Iterable[float | None]) -> float | None:
+    """Compute a statistic of the values that were measured; None without any."""
     known = [value for value in values if value is not None]
-    return fmean(known) if known else None
+    found: float | None = statistic(known) if known else None
+    return found
 
 
-def _largest(values: Iterable[float | None]) -> float | None:
-    return max((value for value in values if value is not None), default=None)
-
-
-def _scale(value: float | None, factor: float) -> float | None:
-    return None if value is None else value * factor
-
-
-def _unit(name: str) -> str:
-    """Return the unit of a metric as a package spells it out."""
-    unit = describe(name).unit
-    return _UNITS.get(unit, unit)
-
-
-def find_differences(
-    claimed: Any,
-    computed: Any,
-    place: str = "",
-) -> Iterator[tuple[str, str, str]]:
-    """Find the values in which two trees of JSON differ; yield the place and both values.
+def find_differences(claimed: Any, computed: Any, place: str = "") -> Iterator[str]:
+    """Phrase the differences between two trees of JSON.
 
     Args:
-        claimed: one tree.
-        computed: the other tree.
+        claimed: the tree that a package has.
+        computed: the tree that its logs give.
         place: dotted name of both in the whole tree.
     """
     if isinstance(claimed, dict) and isinstance(computed, dict):
-        yield from _compare_objects(claimed, computed, place)
+        for key in computed | claimed:
+            inner = f"{place}.{key}" if place else key
+            yield from find_differences(claimed.get(key, _NOTHING), computed.get(key, _NOTHING), inner)
     elif isinstance(claimed, list) and isinstance(computed, list) and len(claimed) == len(computed):
         for index, (value, other) in enumerate(zip(claimed, computed, strict=True)):
             yield from find_differences(value, other, f"{place}[{index}]")
     elif not _is_equal(claimed, computed):
-        yield place, _shorten(claimed), _shorten(computed)
+        yield f"{place} is {claimed!r:.80}, but its logs give {computed!r:.80}"
 
 
-def _compare_objects(
-    claimed: dict[str, Any],
-    computed: dict[str, Any],
-    place: str,
-) -> Iterator[tuple[str, str, str]]:
-    for key in dict.fromkeys([*computed, *claimed]):
-        inner = f"{place}.{key}" if place else str(key)
-        if key not in claimed:
-            yield inner, "missing", _shorten(computed[key])
-        elif key not in computed:
-            yield inner, _shorten(claimed[key]), "nothing"
-        else:
-            yield from find_differences(claimed[key], computed[key], inner)
+class _Nothing:
+    """The value of a key that one of two trees lacks."""
+
+    def __repr__(self) -> str:
+        return "missing"
+
+
+_NOTHING: Final = _Nothing()
 
 
 def _is_equal(value: Any, other: Any) -> bool:
     if isinstance(value, float) and isinstance(other, float):
         return math.isclose(value, other, rel_tol=CLOSE)
     return type(value) is type(other) and bool(value == other)
-
-
-def _shorten(value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(value)
-    return text if len(text) <= 80 else f"{text[:77]}…"

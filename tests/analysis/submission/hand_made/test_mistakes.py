@@ -1,0 +1,281 @@
+"""An untouched package is valid; what went wrong in any other is reported."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pytest
+
+from analysis.submission.package_tree import find_packages
+from analysis.submission.rules import find_pin
+from tests.analysis.submission.hand_made.changes import (
+    ONE,
+    TWO,
+    begin_too_soon,
+    copy,
+    empty_counters,
+    flip,
+    flip_bit,
+    remove,
+    replace_by_link,
+    replay_otherwise,
+    set_claim,
+    set_description,
+    set_environment,
+    set_info,
+    swap_parts,
+)
+from tests.support.crafted_runs import sampled
+from tests.support.doubts import call
+from tests.support.predicted_runs import mark
+from tests.support.submissions import (
+    BASES,
+    OPTIONS,
+    Change,
+    Open,
+    forge,
+    manifest,
+    problems,
+    trial_of,
+)
+
+pytestmark = pytest.mark.usefixtures("tiny")
+TRIAL: Final = "kv_cache/*/run/*/option_1/trial_2"
+
+
+@pytest.mark.parametrize("name", BASES)
+def test_a_package_is_valid(fresh: Open, name: str) -> None:
+    package = fresh(name)
+    done = call("submission", "validate", package.top)
+    assert f"VALID: {package.top}, system box: 2 options, 4 trials" in done.stdout
+    (told,) = json.loads(call("submission", "validate", package.results, "--json").stdout)
+    assert (told["system"], told["valid"], told["submittable"], told["doubts"]) == ("box", True, True, [])
+
+
+def test_exit_codes(fresh: Open, tmp_path: Path) -> None:
+    package = fresh("alone")
+    (package.results / "report.html").write_text("")
+    done = call("submission", "validate", package.top, code=1)
+    assert done.stdout.splitlines()[-1] == f"NOT VALID: {package.top}, system box: 1 problem."
+    (told,) = json.loads(call("submission", "validate", package.top, "--json", code=1).stdout)
+    assert (told["valid"], told["submittable"], len(told["doubts"])) == (False, False, 1)
+    for place in (tmp_path, tmp_path / "nowhere", package.top / "submission.yaml"):
+        call("submission", "validate", place, code=2)
+    package.manifest.write_text("{}")
+    assert "manifest.json: not a file of kv-tier-bench-submission/1" in (
+        call("submission", "validate", package.top, code=2).stderr
+    )
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A change to a package, and the problem that is reported though manifest and claims were computed again.
+
+    Attributes:
+        base: name of the package that is changed.
+        claims: whether summary.json is computed again.
+    """
+
+    change: Change
+    problem: str
+    base: str = "alone"
+    claims: bool = True
+
+
+INVALID: Final = "option_1/trial_2 is not valid: "
+MISSING: Final = "parts are missing or altered"
+MISTAKES: Final[dict[str, Mistake]] = {
+    # files
+    "a byte of a log": Mistake(flip("rank_0/moves/part-00000.parquet", -1), "part-00000.parquet is not readable"),
+    "a byte of run.json": Mistake(flip("rank_0/run.json", 0), "option_1/trial_2/rank_0/run.json is damaged"),
+    "a part of a log removed": Mistake(remove(f"{TRIAL}/rank_0/moves/part-00001.parquet"), MISSING),
+    "a part of a log added": Mistake(copy(f"{TWO}/rank_0/moves/part-00000.parquet", "part-00002.parquet"), MISSING),
+    "a part of another trial": Mistake(swap_parts, INVALID),
+    "a log removed": Mistake(remove(f"{TRIAL}/rank_0/moves"), "option_1/trial_2/rank_0 holds no closed part of a log"),
+    "run.json removed": Mistake(remove(f"{TRIAL}/rank_0/run.json"), "rank_0 is not a run directory"),
+    "counters removed": Mistake(remove(f"{TRIAL}/rank_0/device.parquet"), "trial_2/rank_0 has no samples"),
+    "counters without rows": Mistake(empty_counters, "option_2/trial_1/rank_0 has no samples in device.parquet"),
+    "a link in the place of a file": Mistake(replace_by_link, "environment.json is not a regular file"),
+    "the report removed": Mistake(remove("report.html"), "report.html is missing"),
+    # claims
+    "a metric raised": Mistake(
+        set_claim("options.option_1.decode_read_gib_s", 99.5),
+        "summary.json: options.option_1.decode_read_gib_s is 99.5, but its logs give ", claims=False,
+    ),
+    "a metric of a rank lowered": Mistake(
+        set_claim("options.option_2.trials.1.ranks.0.nvme_write_device_p95_ms", 0.25),
+        "options.option_2.trials[1].ranks[0].nvme_write_device_p95_ms is 0.25, but its logs give ", claims=False,
+    ),
+    "MLPerf's metric raised": Mistake(
+        set_claim("options.option_1.aggregated_read_bandwidth_gbps", 99.5),
+        "options.option_1.aggregated_read_bandwidth_gbps is 99.5, but its logs give ", claims=False,
+    ),
+    "a metric removed": Mistake(
+        set_claim("options.option_1.drain_s", ...), "options.option_1.drain_s is missing, but its logs give 0.0",
+        claims=False,
+    ),
+    "a metric added": Mistake(
+        set_claim("options.option_1.iops", 10**6), "options.option_1.iops is 1000000, but its logs give missing",
+        claims=False,
+    ),
+    "a number as a text": Mistake(
+        set_claim("options.option_1.trial_count", "2"), "options.option_1.trial_count is '2', but its logs give 2",
+        claims=False,
+    ),
+    "called a trial run": Mistake(set_claim("submittable", False), "submittable is False", claims=False),
+    "the claims removed": Mistake(remove("kv_cache/*/run/*/summary.json"), "summary.json: No such file", claims=False),
+    "times of a log halved": Mistake(
+        replay_otherwise(lambda run: run.rows.update(device_read_ns=run.rows["device_read_ns"] // 2)),
+        "options.option_1.trials[1].ranks[0].nvme_read_device_p95_ms is ", claims=False,
+    ),
+    # what there must be
+    "an option removed": Mistake(remove("kv_cache/*/run/*/option_2"), "option_2 (some memory) has no trial"),
+    "a trial removed": Mistake(remove(TRIAL), "option_1 (no memory) has trial_1; it must have trial_1, trial_2"),
+    "a trial twice": Mistake(copy(ONE, "trial_2"), "2 of these are one run, named or copied more than once"),
+    "a trial too many": Mistake(copy(ONE, "trial_3"), "option_1 (no memory) has trial_1, trial_2, trial_3"),
+    "a rank removed": Mistake(remove(f"{TRIAL}/rank_1"), f"{INVALID}rank 1 of 2 is missing", "ranks"),
+    "a rank twice": Mistake(copy(f"{TWO}/rank_0", "rank_1"), f"{INVALID}rank_1 is not rank 1 of 2", "ranks"),
+    "a rank added": Mistake(copy(f"{TWO}/rank_1", "rank_2"), f"{INVALID}rank_2 does not belong to this run", "ranks"),
+    # which work was done
+    "another trace": Mistake(
+        replay_otherwise(
+            lambda run: run.info.update(rank=0) or run.rows.update(rank=run.rows["rank"] * 0), rank=1
+        ), "option_1/trial_2/rank_0 replayed the trace {other}…, not {pin}…, which option_1 requires",
+    ),
+    "in OPEN a trial of another trace": Mistake(
+        set_info(f"{TWO}/rank_0", "trace.fingerprint", "f" * 64), "replayed the trace ffffffffffff…, not ", "open",
+    ),
+    "another plan": Mistake(
+        set_info(f"{TWO}/rank_0", "plan.plan_fingerprint", "f" * 64), "followed another plan (ffffffffffff…)",
+    ),
+    "rows dropped": Mistake(
+        replay_otherwise(lambda run: run.rows.update({name: one[:-3] for name, one in run.rows.items()})), MISSING,
+    ),
+    "rows of another key": Mistake(
+        replay_otherwise(lambda run: run.rows.update(key=np.append(run.rows["key"][:-1], 2))),
+        f"{INVALID}the rows of rank_0 are not those of its plan: their fingerprint is ",
+    ),
+    "failed moves": Mistake(
+        replay_otherwise(lambda run: run.rows["status"].__setitem__(slice(3), 1)), f"{INVALID}3 moves failed",
+    ),
+    "a run that was interrupted": Mistake(
+        replay_otherwise(lambda run: run.info.update(status="incomplete", reason="interrupted")),
+        f"{INVALID}the run is incomplete: interrupted",
+    ),
+    # how it was done
+    "a prediction": Mistake(replay_otherwise(mark), "option_1/trial_2 did not measure the system: it was predicted"),
+    "reads that a cache served": Mistake(
+        replay_otherwise(lambda run: setattr(run, "samples", sampled(run.rows, read=0.1))),
+        f"{INVALID}the device delivered 10% of what the nvme tier read",
+    ),
+    "a throttle": Mistake(
+        set_info(f"{TWO}/rank_0", "conditions.throttle", {"nvme": {"gib_s": 1.0}}),
+        'option_1/trial_2/rank_0 ran with throttle = {{"nvme": {{"gib_s": 1.0}}}}; CLOSED fixes {{}}',
+    ),
+    "in OPEN a trial of other conditions": Mistake(
+        set_info(f"{TWO}/rank_0", "conditions.fsync", "none"),
+        'option_1/trial_2/rank_0 ran with fsync = "none"; the first trial has "data"', "open",
+    ),
+    "a pause too short": Mistake(
+        begin_too_soon, "option_2 began 29 s after the end of option_1; the rules require 30 s",
+    ),
+    "another processor": Mistake(
+        set_info(f"{TWO}/rank_0", "machine.cpu", "abacus"), "runs have different processors: AMD EPYC, abacus",
+    ),
+    "another device": Mistake(
+        set_info(f"{TWO}/rank_0", "machine.storage.device_model", "punched tape"),
+        "runs have different devices below the cache: None, punched tape",
+    ),
+    "another release": Mistake(
+        set_info(f"{TWO}/rank_0", "machine.packages", {"kv-tier-bench": "9.9"}),
+        "runs have different releases of this tool: 0.1.0, 9.9",
+    ),
+    # whose it is
+    "the system's description removed": Mistake(
+        lambda package: package.description.unlink(), "systems/box.yaml: cannot be read",
+    ),
+    "a description without solution": Mistake(set_description("system_under_test.solution", ...), "field `solution`"),
+    "a description without clients": Mistake(set_description("system_under_test.clients", []), "clients"),
+    "a client without drives": Mistake(set_description("system_under_test.clients.0.drives", ...), "field `drives`"),
+    "a description that is not filled in": Mistake(
+        set_description("system_under_test.clients.0.chassis.model_name", None),
+        "system_under_test.clients.0.chassis.model_name is not filled in",
+    ),
+    "submission.yaml of others": Mistake(
+        lambda package: (package.top / "submission.yaml").write_text("organisation: duff\n"), "submission.yaml is ",
+    ),
+    "a manifest of another organisation": Mistake(
+        manifest("organisation", "duff"), "manifest.json names the organisation duff, but its directory is acme",
+    ),
+    "a manifest of another division": Mistake(
+        manifest("division", "open"), "manifest.json names the division open, but its directory is closed",
+    ),
+    "the environment of another host": Mistake(set_environment("host", "elsewhere"), "environment.json is from elsewhere"),
+    "one file system": Mistake(
+        set_environment("file_systems", {"cache": "8:1", "results": "8:1"}),
+        "environment.json: results and cache were on one file system; the rules require two",
+    ),
+    "an environment without a host": Mistake(set_environment("host", ...), "environment.json: not a file of "),
+    "a model of another name": Mistake(
+        lambda package: (package.results / "kv_cache" / "hand-made").rename(package.results / "kv_cache" / "gpt-9"),
+        "option_1 is in the directory of model gpt-9, but its model is hand-made",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_is_reported(fresh: Open, name: str) -> None:
+    mistake = MISTAKES[name]
+    package = fresh(mistake.base)
+    mistake.change(package)
+    forge(package, claims=mistake.claims)
+    (package,) = find_packages(package.top)
+    found = problems(package)
+    pin, other = (str(find_pin("tiny", "option_1", rank))[:12] for rank in (0, 1))
+    assert [text for text in found if mistake.problem.format(pin=pin, other=other) in text], found
+    assert not [text for text in found if "manifest.json lists" in text or "sha256" in text]
+
+
+@pytest.mark.parametrize("trial", [1, 2])
+def test_every_file_is_listed(fresh: Open, trial: int) -> None:
+    """Flip a bit in every file at once, except those of the other trial; remove one, add one."""
+    package = fresh("ranks")
+    files = [path for path in package.list_files() if f"trial_{3 - trial}" not in str(path)]
+    assert len(files) == 2 + 3 + 2 * (2 + 2 * 4), "yaml twice; summary, report, environment; per option runs and logs"
+    for path in files:
+        flip_bit(path, path.stat().st_size // 2)
+    removed = trial_of(package, f"option_1/trial_{3 - trial}") / "run.json"
+    removed.rename(removed.with_name("added.json"))
+    found = problems(package)
+    for path in files:
+        assert f"{path.relative_to(package.top)} was changed: its size or sha256 differs from manifest.json" in found
+    assert f"{removed.relative_to(package.top)} is missing, though manifest.json lists it" in found
+    assert f"{removed.with_name('added.json').relative_to(package.top)} is not listed in manifest.json" in found
+
+
+SETTINGS: Final[dict[str, Any]] = {
+    "model": "other", "bytes_per_token": 1 << 18, "usable_bytes": {"gpu": 0, "cpu": 5, "nvme": None}, "headroom": "0.9",
+    "arrangement": "spillover", "rules": {"cpu": {"policy": "fifo"}}, "promote": True, "lookup": "contiguous", "decode": "once", "users": 3, "part": [0, 2], "cycles": 2, "workers": 5,
+    "pace": "asap", "speedup": 2.0, "token_ms": 30.0, "prefill_tok_s": 100.0, "request_depth": 2,
+    "max_concurrent_allocs": None, "duration_s": 1.0, "warmup": {"ops": 5, "s": 0.0}, "precondition_gib": 1.0,
+    "layout": "slab", "direct": False, "io_bytes": 4096, "io_depth": 8, "fsync": "data", "verify": "off",
+    "gpu_device": "cpu", "gpu_read": "copy", "gds": True, "throttle": {"cpu": {"gib_s": 2.0}}, "window_ops": 4096,
+    "window_bytes": 1, "ops": 7, "drain_s": 9.0, "io_engine": "uring", "placement": "live",
+    "order": {"kind": "reference", "name": "nvme-2", "profile": None, "ops_digest": None}, "a new one": 1,
+}  # fmt: skip
+
+
+def test_closed_fixes_every_setting(fresh: Open) -> None:
+    package = fresh("alone")
+    closed = OPTIONS[0].closed
+    assert {*SETTINGS} == {*closed, "rules", "a new one"}
+    for name, value in SETTINGS.items():
+        set_info(f"{TWO}/rank_0", f"conditions.{name}", value)(package)
+    set_info(f"{ONE}/rank_0", "conditions.io_depth", ...)(package)
+    found = problems(package)
+    for name, value in SETTINGS.items():
+        fixed = json.dumps(closed[name]) if name in closed else "nothing"
+        assert f"option_1/trial_2/rank_0 ran with {name} = {json.dumps(value)}; CLOSED fixes {fixed}" in found
+    assert "option_1/trial_1/rank_0 ran with io_depth = null; CLOSED fixes 1" in found
