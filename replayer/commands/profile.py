@@ -9,7 +9,7 @@ from typing import Any, Final
 import click
 from tqdm import tqdm
 
-from replayer.commands.shared.profile_answer import describe_profile
+from replayer.commands.shared.profile_answer import answer_profile
 from replayer.commands.shared.resolving import resolve_io
 from replayer.commands.shared.screens import TerminalScreen
 from replayer.flags.flag_types import ListOf
@@ -112,7 +112,7 @@ def profile(
             INTERRUPTS.check,
         )
     _save(result.profile, output)
-    answer = describe_profile(load_profile(output), result.skipped, output)
+    answer = answer_profile(load_profile(output), result.skipped, output)
     click.echo(FORMATS["json" if as_json else "txt"](answer), nl=False)
 
 

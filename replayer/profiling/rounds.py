@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from numpy.typing import NDArray
 
 from replayer.machine.busy_cores import BusyCores
-from replayer.profiling.cells import Cell, Measured, Phases, Visits, format_size, measure_visits
+from replayer.profiling.cells import Cell, Measured, Phases, Visits, measure_visits, name_size
 from replayer.profiling.rig import Rig
 from replayer.profiling.tier_fit import DIRECTIONS, JUDGED_BYTES, SUSTAINED_BYTES
 from replayer.record.run_info import Tier
@@ -235,7 +235,7 @@ class CellSeries:
         low, high = JUDGED_BYTES
         alone = [cell for cell in self._findings.rounds if cell.tier == tier and cell.workers == 1]
         if not any(low <= cell.bytes <= high for cell in alone):
-            sizes = f"{format_size(low)} to {format_size(high)}"
+            sizes = f"{name_size(low)} to {name_size(high)}"
             problem = f"{self._budget_s:g} s leaves no cells of {sizes} with one worker"
             raise ToolError(problem, "pass a larger `budget`", subject=tier)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from replayer.prediction.profile import Profile, TierProfile
-from replayer.profiling.cells import Cell, format_size
+from replayer.profiling.cells import Cell, name_size
 from tracegen.errors import format_count
 from views.answer import Answer, Column, Figure, Table
 
@@ -22,7 +22,7 @@ _STATION: Final = ("", "in flight", "open, µs", "latency, µs", "GB/s", "remove
 _CELLS: Final = ("objects", "workers", "measured, µs", "fastest", "slowest", "model, µs")
 
 
-def describe_profile(profile: Profile, skipped: Mapping[Cell, str], output: Path) -> Answer:
+def answer_profile(profile: Profile, skipped: Mapping[Cell, str], output: Path) -> Answer:
     """Return the answer of a measurement.
 
     Args:
@@ -69,7 +69,7 @@ def _tabulate_tier(name: str, tier: TierProfile) -> Table:
         columns = (one.in_flight, one.open_us, one.latency_us, one.bandwidth_gb_s)
         points = zip(*columns, one.remove_us or unknown, tails or unknown, strict=True)
         rows += [[direction, *point] for point in points]
-    sizes = f"{format_size(tier.smallest_bytes)} to {format_size(tier.largest_bytes)}"
+    sizes = f"{name_size(tier.smallest_bytes)} to {name_size(tier.largest_bytes)}"
     weights = (
         f"a write weighs {tier.writes_on_reads:g} reads for reads, a read {tier.reads_on_writes:g} writes for writes"
     )
@@ -92,7 +92,7 @@ def _tabulate_skipped(skipped: Mapping[Cell, str]) -> Table:
         title=f"{format_count(len(skipped), 'cell')} left out",
         columns=[Column(heading) for heading in ("", "workers", "why")],
         rows=[
-            [f"{tier} {format_size(size)}", ", ".join(map(str, workers)), _REASONS[reason]]
+            [f"{tier} {name_size(size)}", ", ".join(map(str, workers)), _REASONS[reason]]
             for (tier, size, reason), workers in groups.items()
         ],
     )
@@ -110,7 +110,7 @@ def _tabulate_poor_fits(profile: Profile) -> Table:
         rows=[
             [
                 f"{one.tier} {one.what}",
-                format_size(one.bytes),
+                name_size(one.bytes),
                 one.workers,
                 one.measured_us,
                 one.low_us,
