@@ -1,5 +1,6 @@
 """The answer of `analysis compare` for predictions against measurements of the same work."""
 
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -42,23 +43,24 @@ def answer_check(check: PredictionCheck, *, every_metric: bool = False) -> Answe
     notes = [*table.notes, *(f"WARNING: {warning}" for warning in check.warnings)]
     if check.doubts:
         notes.append(list_doubt_kinds(check.doubts, sum(map(len, check.runs.values()))))
-    profiles = dict.fromkeys(describe_profile(pair.prediction) for pair in check.pairs)
     return Answer(
         title="Predictions against measurements",
-        subject=[
-            *(
-                f"{side}: {format_count(len(runs), 'run')}: {abbreviate_runs(runs)}"
-                for side, runs in check.runs.items()
-            ),
-            f"PREDICTED with {' and '.join(profiles)}",
-            *(f"LEFT OUT: {path}: {why}" for path, why in check.left_out.items()),
-            *(f"UNMATCHED: {why}" for why in check.unmatched),
-        ],
+        subject=list(_list_runs(check)),
         sentence="error: predicted ÷ median of the measured trials − 1",
         tables=[msgspec.structs.replace(table, notes=notes)],
         records=_list_records(check),
         data=msgspec.to_builtins(check),
     )
+
+
+def _list_runs(check: PredictionCheck) -> Iterator[str]:
+    """Yield the runs, the profiles, and all that was left out."""
+    for side, runs in check.runs.items():
+        yield f"{side}: {format_count(len(runs), 'run')}: {abbreviate_runs(runs)}"
+    profiles = dict.fromkeys(describe_profile(pair.prediction) for pair in check.pairs)
+    yield f"PREDICTED with {' and '.join(profiles)}"
+    yield from (f"LEFT OUT: {path}: {why}" for path, why in check.left_out.items())
+    yield from (f"UNMATCHED: {why}" for why in check.unmatched)
 
 
 def _tabulate_pair(check: PredictionCheck) -> Table:

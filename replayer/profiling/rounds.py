@@ -259,7 +259,8 @@ class CellSeries:
         is written, between runs.
         """
         lasting_s = self._budget_s * _SUSTAINED_SHARE
-        fewest, most, spent_s = 4 * cell.workers, self._room[cell.tier] // cell.bytes, 0.0
+        fewest, most = 4 * cell.workers, self._room[cell.tier] // cell.bytes
+        spent_s = 0.0
         while True:
             ops = max(fewest, int(lasting_s / _SUSTAINED_RUNS / per_op_s))
             phases = Phases(min(ops, most), 0, 0)
@@ -268,6 +269,7 @@ class CellSeries:
             records = self._rig.run(cell, phases)
             ids = phases.ranges()[what]
             took_s = _time_rows(records[ids.start : ids.stop])
-            spent_s, per_op_s = spent_s + took_s, took_s / len(ids)
+            spent_s += took_s
+            per_op_s = took_s / len(ids)
             if spent_s >= lasting_s:
                 return measure_visits(cell, phases, records)[what]

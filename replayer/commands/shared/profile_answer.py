@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from replayer.prediction.profile import Profile, TierProfile
+from replayer.prediction.stations import Station
 from replayer.profiling.cells import Cell, name_size
 from tracegen.errors import format_count
 from views.answer import Answer, Column, Figure, Table
@@ -62,13 +63,6 @@ def _list_figures(profile: Profile) -> list[Figure]:
 
 
 def _tabulate_tier(name: str, tier: TierProfile) -> Table:
-    rows = list[list[str | float | None]]()
-    for direction, one in (("read", tier.read), ("write", tier.write)):
-        unknown = (None,) * len(one.in_flight)
-        tails = tuple(spread[6] if spread else None for spread in one.spread)
-        columns = (one.in_flight, one.open_us, one.latency_us, one.bandwidth_gb_s)
-        points = zip(*columns, one.remove_us or unknown, tails or unknown, strict=True)
-        rows += [[direction, *point] for point in points]
     sizes = f"{name_size(tier.smallest_bytes)} to {name_size(tier.largest_bytes)}"
     weights = (
         f"a write weighs {tier.writes_on_reads:g} reads for reads, a read {tier.reads_on_writes:g} writes for writes"
@@ -77,9 +71,17 @@ def _tabulate_tier(name: str, tier: TierProfile) -> Table:
         name=name,
         title=f"{name}, objects of {sizes}",
         columns=[Column(heading) for heading in _STATION],
-        rows=rows,
+        rows=[*_list_points("read", tier.read), *_list_points("write", tier.write)],
         notes=[weights],
     )
+
+
+def _list_points(direction: str, station: Station) -> list[list[str | float | None]]:
+    unknown = (None,) * len(station.in_flight)
+    tails = tuple(spread[6] if spread else None for spread in station.spread)
+    columns = (station.in_flight, station.open_us, station.latency_us, station.bandwidth_gb_s)
+    points = zip(*columns, station.remove_us or unknown, tails or unknown, strict=True)
+    return [[direction, *point] for point in points]
 
 
 def _tabulate_skipped(skipped: Mapping[Cell, str]) -> Table:
