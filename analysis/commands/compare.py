@@ -15,8 +15,8 @@ from analysis.commands.terminal import echo, say, show_progress
 from analysis.comparison.compare import compare_systems
 from analysis.comparison.export import convert_statistics, tabulate_statistics
 from analysis.comparison.matching import match_configurations, match_workloads, name_sets
-from analysis.comparison.predicted.prediction_text import check_to_json, render_check, tabulate_check
-from analysis.comparison.predicted.predictions import check_predictions, find_predictions
+from analysis.comparison.prediction_answer import answer_check
+from analysis.comparison.predictions import check_predictions, find_predictions
 from analysis.comparison.rows import convert_comparison, tabulate_ratios
 from analysis.comparison.selection import select_metrics
 from analysis.comparison.text import render_comparison, render_sets, render_trials, render_workloads
@@ -25,6 +25,7 @@ from analysis.comparison.warnings import count_doubts, warn_of_conditions, warn_
 from analysis.report.export import as_text
 from tracegen.errors import InputError
 from tracegen.progress import Advance
+from views.text import render_text
 
 _AGAINST: Final = "\x1f--against"  # stands between sets of runs: no run has this name
 
@@ -150,11 +151,10 @@ def compare(
 def _check_predictions(sets: list[list[Path]], metrics: tuple[str, ...], advance: Advance) -> Forms:
     measured, predicted = sets
     check = check_predictions(measured, predicted, metrics, advance)
-    return Forms(
-        lambda: render_check(check, every_metric=bool(metrics)),
-        lambda: check_to_json(check),
-        lambda: tabulate_check(check),
-    )
+    answer = answer_check(check, every_metric=bool(metrics))
+    records = answer.records
+    assert records is not None, "a check has rows"
+    return Forms(lambda: render_text(answer), lambda: dict(answer.data), lambda: records)
 
 
 def _compare_sets(

@@ -116,7 +116,7 @@ def match_configurations(
         make_configuration(name, {system: group[key] for system, group in groups.items()})
         for name, key in zip(name_configurations(common, first), common, strict=True)
     ]
-    return matched, [_explain_stray(groups, system, key) for system, key in strays]
+    return matched, [explain_stray(groups, system, key) for system, key in strays]
 
 
 def match_workloads(systems: Systems, vary: Sequence[str]) -> list[Configuration]:
@@ -190,7 +190,8 @@ def _no_match(groups: Groups, system: str, key: Key) -> InputError:
     )
 
 
-def _explain_stray(groups: Groups, system: str, key: Key) -> str:
+def explain_stray(groups: Groups, system: str, key: Key) -> str:
+    """Return why the runs of a system match those of no other."""
     runs = ", ".join(str(trial.run.path) for trial in groups[system][key])
     other, near = find_nearest(groups, system, key)
     why = "no run of its trace" if near is None else describe_differences(key, near)

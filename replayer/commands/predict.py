@@ -22,8 +22,9 @@ from replayer.record.run_info import RunInfo, Tier
 from replayer.run.console import RunConsole
 from replayer.run.predicted import AssumedSystem, PredictedReplay
 from tracegen.console.interrupts import Interrupted
-from tracegen.errors import format_count
 from tracegen.schema import Trace
+from views.answer import Answer, Figure
+from views.text import render_text
 
 
 def load_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -84,14 +85,21 @@ def predict(
     if as_json:
         click.echo(json.dumps(to_json(info), indent=2))
     else:
-        _print_result(info, output)
+        click.echo(render_text(_describe(info, output)), nl=False)
     if info.status != "complete":
+        click.secho(f"Error: {output}: {info.reason}.", err=True, bold=True)
         raise click.exceptions.Exit(1)
 
 
-def _print_result(info: RunInfo, directory: Path) -> None:
-    ops = format_count(info.ops_executed or 0, "op")
-    command = f"`analysis summary {shlex.quote(str(directory))}`"
-    click.echo(f"{directory}: predicted, {info.status}, {ops}; {command} describes it")
-    if info.status != "complete":
-        click.secho(f"Error: {directory}: {info.reason}.", err=True, bold=True)
+def _describe(info: RunInfo, directory: Path) -> Answer:
+    """Return the answer of a prediction."""
+    assert info.prediction is not None, "the run is predicted"
+    source = info.prediction.source or "measured by `replayer profile`"
+    return Answer(
+        title=f"{directory}: predicted, {info.status}",
+        subject=[f"profile {info.prediction.profile}: {source}"],
+        state="PREDICTED",
+        figures=[Figure(name="ops", label="ops", value=info.ops_executed)],
+        sentence="the times are those of the profile, and nothing was measured",
+        next=[f"analysis summary {shlex.quote(str(directory))}"],
+    )

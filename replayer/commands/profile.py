@@ -1,21 +1,15 @@
 """`replayer profile`: measure how long the tiers of this machine take."""
 
-import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
 import click
 from tqdm import tqdm
 
-from replayer.commands.shared.profile_table import (
-    describe_poor_fits,
-    describe_skipped,
-    tabulate_profile,
-)
+from replayer.commands.shared.profile_answer import answer_profile
 from replayer.commands.shared.resolving import resolve_io
 from replayer.commands.shared.screens import TerminalScreen
 from replayer.flags.flag_types import ListOf
@@ -23,7 +17,7 @@ from replayer.flags.plan_flags import add_options
 from replayer.flags.run_flags import CACHE_OPTIONS, TIER_OPTIONS, TierFlags
 from replayer.prediction.profile import Profile
 from replayer.prediction.profile_file import load_profile, save_profile
-from replayer.profiling.measuring import MeasuredProfile, measure_profile
+from replayer.profiling.measuring import measure_profile
 from replayer.profiling.rounds import WORKERS, ShowRun
 from replayer.record.columns import TIERS
 from replayer.record.options import DEVICE_LAYOUTS
@@ -32,6 +26,7 @@ from replayer.run.settings import Settings
 from tracegen.console.command_line import SECONDS, Quantity
 from tracegen.console.interrupts import INTERRUPTS
 from tracegen.errors import InputError
+from views.formats import FORMATS
 
 _BUDGET_S: Final = 120
 PROFILE_OPTIONS: Final = (
@@ -117,7 +112,8 @@ def profile(
             INTERRUPTS.check,
         )
     _save(result.profile, output)
-    _print_result(result, load_profile(output), output, as_json=as_json)
+    answer = answer_profile(load_profile(output), result.skipped, output)
+    click.echo(FORMATS["json" if as_json else "txt"](answer), nl=False)
 
 
 def _default_tiers(flags: TierFlags) -> tuple[Tier, ...]:
@@ -157,22 +153,3 @@ def _show_progress() -> Iterator[ShowRun]:
             bar.update(done - bar.n)
 
         yield show
-
-
-def _print_result(
-    result: MeasuredProfile,
-    loaded: Profile,
-    output: Path,
-    *,
-    as_json: bool,
-) -> None:
-    if as_json:
-        click.echo(json.dumps({**asdict(loaded), "sha256": loaded.digest}, indent=2))
-        return
-    lines: Sequence[str] = [
-        *tabulate_profile(loaded),
-        *describe_skipped(result.skipped),
-        *describe_poor_fits(loaded),
-    ]
-    click.echo("\n".join(lines))
-    click.echo(f"{output}: `replayer predict … --profile {output}` uses it")

@@ -40,10 +40,10 @@ class Cell:
 
     def __str__(self) -> str:
         """Describe it for messages."""
-        return f"{self.tier} {format_size(self.bytes)} × {self.workers}"
+        return f"{self.tier} {name_size(self.bytes)} × {self.workers}"
 
 
-def format_size(size: int) -> str:
+def name_size(size: int) -> str:
     """Format a size that is a power of two."""
     return f"{size >> 20} MiB" if size >= 1 << 20 else f"{size >> 10} KiB"
 

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from numpy.typing import NDArray
 
 from replayer.machine.busy_cores import BusyCores
-from replayer.profiling.cells import Cell, Measured, Phases, Visits, format_size, measure_visits
+from replayer.profiling.cells import Cell, Measured, Phases, Visits, measure_visits, name_size
 from replayer.profiling.rig import Rig
 from replayer.profiling.tier_fit import DIRECTIONS, JUDGED_BYTES, SUSTAINED_BYTES
 from replayer.record.run_info import Tier
@@ -235,7 +235,7 @@ class CellSeries:
         low, high = JUDGED_BYTES
         alone = [cell for cell in self._findings.rounds if cell.tier == tier and cell.workers == 1]
         if not any(low <= cell.bytes <= high for cell in alone):
-            sizes = f"{format_size(low)} to {format_size(high)}"
+            sizes = f"{name_size(low)} to {name_size(high)}"
             problem = f"{self._budget_s:g} s leaves no cells of {sizes} with one worker"
             raise ToolError(problem, "pass a larger `budget`", subject=tier)
 
@@ -259,7 +259,8 @@ class CellSeries:
         is written, between runs.
         """
         lasting_s = self._budget_s * _SUSTAINED_SHARE
-        fewest, most, spent_s = 4 * cell.workers, self._room[cell.tier] // cell.bytes, 0.0
+        fewest, most = 4 * cell.workers, self._room[cell.tier] // cell.bytes
+        spent_s = 0.0
         while True:
             ops = max(fewest, int(lasting_s / _SUSTAINED_RUNS / per_op_s))
             phases = Phases(min(ops, most), 0, 0)
@@ -268,6 +269,7 @@ class CellSeries:
             records = self._rig.run(cell, phases)
             ids = phases.ranges()[what]
             took_s = _time_rows(records[ids.start : ids.stop])
-            spent_s, per_op_s = spent_s + took_s, took_s / len(ids)
+            spent_s += took_s
+            per_op_s = took_s / len(ids)
             if spent_s >= lasting_s:
                 return measure_visits(cell, phases, records)[what]

@@ -4,9 +4,8 @@ import json
 from dataclasses import dataclass
 from typing import Final
 
-from analysis.comparison.predicted.accuracy import PredictionError
-from analysis.comparison.predicted.prediction_text import COLUMNS
-from analysis.comparison.predicted.predictions import ACCEPTED, OF_DEVICES, compute_error
+from analysis.comparison.prediction_answer import COLUMNS
+from analysis.comparison.predictions import ACCEPTED, OF_DEVICES, PredictionError, compute_error
 from analysis.report.data import Gathered, Subject
 from analysis.summary.run_summary import Summary
 from replayer.schema import to_plain

@@ -66,10 +66,10 @@ def test_the_file_says_under_which_conditions_it_was_measured(throttled: tuple[P
 
 def test_the_model_is_shown_with_what_was_left_out(throttled: tuple[Path, str]) -> None:
     path, shown = throttled
-    lines = shown.splitlines()
-    assert lines[0].startswith("nvme, objects of 64 KiB to ")
-    assert lines[1].split()[:4] == ["read", "in", "flight", "1"]
-    assert any("cells left out (their objects need more room" in line for line in lines)
+    lines = [line.strip() for line in shown.splitlines()]
+    assert any(line.startswith("nvme, objects of 64 KiB to ") for line in lines)
+    assert next(line.split()[:2] for line in lines if line.startswith(("read ", "write "))) == ["read", "1.0"]
+    assert any("cells left out" in line for line in lines)
     assert lines[-1] == f"{path}: `replayer predict … --profile {path}` uses it"
 
 

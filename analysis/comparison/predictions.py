@@ -1,25 +1,25 @@
 """Predictions against measurements: the error of each metric, over pairs of equal work."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import numpy as np
 
 from analysis.comparison.conditions import conditions_of, find_differing, format_condition
 from analysis.comparison.intervals import compute_statistics
 from analysis.comparison.matching import (
     Groups,
     Key,
-    describe_differences,
-    find_nearest,
+    explain_stray,
     group_trials,
     name_configurations,
 )
-from analysis.comparison.predicted.accuracy import Accuracy, PredictionError, compute_accuracy
 from analysis.comparison.selection import select_metrics
 from analysis.comparison.trials import Trial, check_common_plan, load_trials
 from analysis.comparison.warnings import count_doubts, warn_of_machines
-from analysis.doubts.predictions import describe_profile, identify_profile
+from analysis.doubts.predictions import describe_profile
 from analysis.runs.opening import open_run
 from analysis.runs.plan_order import kind_of
 from analysis.summary.percentiles import is_thin
@@ -42,12 +42,52 @@ PREDICTED: Final = "predicted"
 
 
 @dataclass(frozen=True)
+class PredictionError:
+    """The error of one metric of a pair; values are in the metric's unit.
+
+    Attributes:
+        trials: measured trials that have the metric.
+        measured: their median; None if none has it.
+        low: the least of them.
+        high: the greatest.
+        predicted: the predicted value; None if the prediction has none.
+        is_thin: whether it is a percentile of too few samples.
+        error: predicted ÷ measured − 1; None unless both are above 0.
+    """
+
+    trials: int
+    measured: float | None
+    low: float | None
+    high: float | None
+    predicted: float | None
+    is_thin: bool
+    error: float | None
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """The errors of one metric over pairs.
+
+    Attributes:
+        pairs: pairs with an error.
+        median_error: median of the errors with their signs, which shows a bias; None without one.
+        median: median of their magnitudes.
+        p90: 90% quantile of their magnitudes, interpolated linearly.
+    """
+
+    pairs: int
+    median_error: float | None = None
+    median: float | None = None
+    p90: float | None = None
+
+
+@dataclass(frozen=True)
 class PredictedPair:
     """A prediction and the measured trials of the same work.
 
     Attributes:
         name: what distinguishes it from the other pairs.
-        trace: the trace's fingerprint.
+        trace_fingerprint: of its trace.
         measured: paths of the trials.
         predicted: path of the predicted run.
         prediction: what it was predicted from.
@@ -55,7 +95,7 @@ class PredictedPair:
     """
 
     name: str
-    trace: str
+    trace_fingerprint: str
     measured: list[str]
     predicted: str
     prediction: PredictionInfo
@@ -64,7 +104,7 @@ class PredictedPair:
 
 @dataclass(frozen=True)
 class PredictionCheck:
-    """Predictions against measurements, from which text, JSON and CSV are made.
+    """Predictions against measurements; its fields are those of the JSON.
 
     Attributes:
         runs: paths of the runs by side, MEASURED and PREDICTED.
@@ -125,13 +165,17 @@ def check_predictions(
     names = select_metrics([trial.summary for trial in (*replays, *predictions)], metrics)
     labels = name_configurations(common, groups[MEASURED])
     pairs = []
-    warnings = _warn_of_validity(replays)
+    warnings = [
+        f"{trial.run.path} is NOT VALID, {'; '.join(trial.summary.findings)}: it tests the model, not a drive."
+        for trial in replays
+        if not trial.summary.is_valid
+    ]
     for label, key in zip(labels, common, strict=True):
         own, prediction = groups[MEASURED][key], _choose_single(groups[PREDICTED][key])
         warnings += _check_pair(label, own, prediction)
         pairs.append(_make_pair(label, own, prediction, names))
     return PredictionCheck(
-        runs={side: [str(path) for path in paths] for side, paths in _by_side(groups).items()},
+        runs={side: _list_paths(found.values()) for side, found in groups.items()},
         left_out={str(path): reason for path, reason in (left_out | others).items()},
         unmatched=unmatched,
         warnings=list(dict.fromkeys(warnings)),
@@ -142,8 +186,8 @@ def check_predictions(
     )
 
 
-def _by_side(groups: Groups) -> dict[str, list[Path]]:
-    return {side: [trial.run.path for trials in found.values() for trial in trials] for side, found in groups.items()}
+def _list_paths(groups: Iterable[Sequence[Trial]]) -> list[str]:
+    return [str(trial.run.path) for trials in groups for trial in trials]
 
 
 def _match(groups: Groups) -> tuple[list[Key], list[str]]:
@@ -154,33 +198,14 @@ def _match(groups: Groups) -> tuple[list[Key], list[str]]:
     """
     common = [key for key in groups[MEASURED] if key in groups[PREDICTED]]
     strays = [(side, key) for side, found in groups.items() for key in found if key not in common]
+    unmatched = [explain_stray(groups, side, key) for side, key in strays]
     if not common:
-        side, key = strays[0]
-        raise InputError(
-            _explain(groups, side, key),
-            "predict the trace of the replay under its settings, or pass `vary` for ratios of what differs on purpose",
-        )
-    return common, [_explain(groups, side, key) for side, key in strays]
-
-
-def _explain(groups: Groups, side: str, key: Key) -> str:
-    """Explain why runs of one side have no counterpart on the other."""
-    run = groups[side][key][0].run.path
-    other, near = find_nearest(groups, side, key)
-    if near is None:
-        unlike = next(iter(groups[other].values()))[0].run.path
-        return f"{run} ({side}) and {unlike} ({other}) are of different traces"
-    differences = describe_differences(key, near)
-    unlike = groups[other][near][0].run.path
-    return f"{run} ({side}) and {unlike} ({other}) are different work: {differences}"
+        remedy = "predict the trace of the replay under its settings, or pass `vary` for ratios"
+        raise InputError(unmatched[0], remedy)
+    return common, unmatched
 
 
 def _choose_single(predictions: Sequence[Trial]) -> Trial:
-    """Return the prediction of a configuration.
-
-    Raises:
-        InputError: there are several.
-    """
     if len(predictions) > 1:
         first, second = (trial.run.path for trial in predictions[:2])
         raise InputError(
@@ -219,23 +244,13 @@ def _check_pair(name: str, measured: Sequence[Trial], prediction: Trial) -> list
 def _list_unlike_devices(measured: Sequence[Trial], prediction: Trial) -> list[str]:
     """List the conditions of tiers that differ, as far as the prediction has them."""
     own = conditions_of(prediction)
-    found = {}
-    for trial in measured:
-        conditions = conditions_of(trial)
+    found = dict[str, str]()
+    for conditions in map(conditions_of, measured):
         for name in find_differing(conditions, own):
             if name in OF_DEVICES and own.get(name) not in _UNSAID:
-                values = (format_condition(name, each.get(name)) for each in (conditions, own))
-                found[name] = f"{name} ({' measured, '.join(values)} predicted)"
+                was, now = (format_condition(name, each.get(name)) for each in (conditions, own))
+                found[name] = f"{name} ({was} measured, {now} predicted)"
     return list(found.values())
-
-
-def _warn_of_validity(measured: Sequence[Trial]) -> list[str]:
-    """Warn of replays that are not valid as measurements of a drive."""
-    return [
-        f"{trial.run.path} is NOT VALID, {'; '.join(trial.summary.findings)}: it tests the model, not a drive."
-        for trial in measured
-        if not trial.summary.is_valid
-    ]
 
 
 def _make_pair(
@@ -249,8 +264,8 @@ def _make_pair(
     summaries = [trial.summary for trial in measured]
     return PredictedPair(
         name,
-        trace=str(prediction.run.trace_fingerprint),
-        measured=[str(trial.run.path) for trial in measured],
+        trace_fingerprint=str(prediction.run.trace_fingerprint),
+        measured=_list_paths([measured]),
         predicted=str(prediction.run.path),
         prediction=info,
         errors={metric: compute_error(summaries, prediction.summary, metric) for metric in metrics},
@@ -261,17 +276,24 @@ def compute_error(measured: Sequence[Summary], prediction: Summary, metric: str)
     """Compute the error of one metric of a prediction against measured trials."""
     found = [trial.numbers.get(metric) for trial in measured]
     values = [value for value in found if value is not None]
+    median = compute_statistics(values).median
+    predicted = prediction.numbers.get(metric)
     return PredictionError(
         trials=len(values),
-        measured=compute_statistics(values).median,
+        measured=median,
         low=min(values, default=None),
         high=max(values, default=None),
-        predicted=prediction.numbers.get(metric),
+        predicted=predicted,
         is_thin=any(is_thin(metric, trial.metrics) for trial in (*measured, prediction)),
+        error=predicted / median - 1 if median and predicted else None,
     )
 
 
-def name_profiles(pairs: Sequence[PredictedPair]) -> list[str]:
-    """Return what the predictions of pairs were computed from, each profile once."""
-    profiles = {identify_profile(pair.prediction): pair.prediction for pair in pairs}
-    return [describe_profile(info) for info in profiles.values()]
+def compute_accuracy(errors: Iterable[PredictionError]) -> Accuracy:
+    """Compute how far predictions of one metric were off."""
+    known = [one.error for one in errors if one.error is not None]
+    if not known:
+        return Accuracy(0)
+    sizes = np.abs(known)
+    quantiles = (np.median(known), np.median(sizes), np.quantile(sizes, 0.9))
+    return Accuracy(len(known), *map(float, quantiles))

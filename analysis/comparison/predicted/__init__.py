@@ -1,1 +1,0 @@
-"""Predictions against measurements of the same work."""

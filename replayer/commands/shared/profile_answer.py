@@ -1,0 +1,125 @@
+"""The answer of `replayer profile`: the model, what was left out, and where the fit is poor."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Final
+
+from replayer.prediction.profile import Profile, TierProfile
+from replayer.prediction.stations import Station
+from replayer.profiling.cells import Cell, name_size
+from tracegen.errors import format_count
+from views.answer import Answer, Column, Figure, Table
+
+_POOR: Final = 0.15
+"""The residual from which a cell is shown."""
+_SHOWN: Final = 12
+_REASONS: Final = {
+    "room": "needs more room than a quarter of what is free, or 1 GiB",
+    "time": "a phase would take more than a fortieth of the budget",
+}
+_STATION: Final = ("", "in flight", "open, µs", "latency, µs", "GB/s", "remove, µs", "P95 ÷ mean")
+_CELLS: Final = ("objects", "workers", "measured, µs", "fastest", "slowest", "model, µs")
+
+
+def answer_profile(profile: Profile, skipped: Mapping[Cell, str], output: Path) -> Answer:
+    """Return the answer of a measurement.
+
+    Args:
+        profile: as it was written.
+        skipped: why cells were left out.
+        output: its file.
+    """
+    tables = [_tabulate_tier(name, tier) for name, tier in profile.tiers.items()]
+    return Answer(
+        title=f"Profile {profile.name}",
+        sentence=f"{output}: `replayer predict … --profile {output}` uses it",
+        figures=_list_figures(profile),
+        tables=[*tables, _tabulate_skipped(skipped), _tabulate_poor_fits(profile)],
+        data={**asdict(profile), "sha256": profile.digest},
+    )
+
+
+def _list_figures(profile: Profile) -> list[Figure]:
+    cpu = profile.cpu
+    errors = [
+        Figure(
+            name=f"{tier}_error",
+            label=f"error of the fit of {tier}",
+            value=float(profile.machine[f"{tier}_error"]),
+            unit="share",
+            better="lower",
+        )
+        for tier in profile.tiers
+    ]
+    labels = {
+        "make_ns_per_byte": ("making bytes, per core", cpu.make_ns_per_byte, "s/GB"),
+        "check_ns_per_byte": ("checking bytes, per core", cpu.check_ns_per_byte, "s/GB"),
+        "move_us": ("book-keeping of a move", cpu.move_us, "µs"),
+    }
+    times = [Figure(name=name, label=a, value=b, unit=c) for name, (a, b, c) in labels.items()]
+    return [*errors, *times]
+
+
+def _tabulate_tier(name: str, tier: TierProfile) -> Table:
+    sizes = f"{name_size(tier.smallest_bytes)} to {name_size(tier.largest_bytes)}"
+    weights = (
+        f"a write weighs {tier.writes_on_reads:g} reads for reads, a read {tier.reads_on_writes:g} writes for writes"
+    )
+    return Table(
+        name=name,
+        title=f"{name}, objects of {sizes}",
+        columns=[Column(heading) for heading in _STATION],
+        rows=[*_list_points("read", tier.read), *_list_points("write", tier.write)],
+        notes=[weights],
+    )
+
+
+def _list_points(direction: str, station: Station) -> list[list[str | float | None]]:
+    unknown = (None,) * len(station.in_flight)
+    tails = tuple(spread[6] if spread else None for spread in station.spread)
+    columns = (station.in_flight, station.open_us, station.latency_us, station.bandwidth_gb_s)
+    points = zip(*columns, station.remove_us or unknown, tails or unknown, strict=True)
+    return [[direction, *point] for point in points]
+
+
+def _tabulate_skipped(skipped: Mapping[Cell, str]) -> Table:
+    """Return the cells that were left out, those of each tier and size in one row."""
+    groups = defaultdict[tuple[str, int, str], list[int]](list)
+    for cell, reason in skipped.items():
+        groups[cell.tier, cell.bytes, reason].append(cell.workers)
+    return Table(
+        name="left_out",
+        title=f"{format_count(len(skipped), 'cell')} left out",
+        columns=[Column(heading) for heading in ("", "workers", "why")],
+        rows=[
+            [f"{tier} {name_size(size)}", ", ".join(map(str, workers)), _REASONS[reason]]
+            for (tier, size, reason), workers in groups.items()
+        ],
+    )
+
+
+def _tabulate_poor_fits(profile: Profile) -> Table:
+    """Return the cells that the model misses most, if any is missed much."""
+    judged = [cell for cell in profile.cells if cell.what != "remove"]
+    poor = [cell for cell in judged if abs(cell.residual) > _POOR]
+    cells = format_count(len(judged), "cell")
+    return Table(
+        name="poor_fits",
+        title=f"the model is more than {_POOR:.0%} off in {len(poor)} of {cells}; the worst",
+        columns=[Column(""), *map(Column, _CELLS), Column("error", "share")],
+        rows=[
+            [
+                f"{one.tier} {one.what}",
+                name_size(one.bytes),
+                one.workers,
+                one.measured_us,
+                one.low_us,
+                one.high_us,
+                one.model_us,
+                one.residual,
+            ]
+            for one in sorted(poor, key=lambda one: -abs(one.residual))[:_SHOWN]
+        ],
+    )
