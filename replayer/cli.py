@@ -12,14 +12,13 @@ from replayer.commands.plan import plan
 from replayer.commands.predict import predict
 from replayer.commands.profile import profile
 from replayer.commands.run import run
-from replayer.commands.scenarios import scenarios
 from replayer.commands.simulate import simulate
 from replayer.commands.size import size
 from replayer.commands.sweep import sweep
 from replayer.commands.why import why
 from tracegen.console.command_line import Commands
 
-SERIES: Final = (sweep, scenarios, autoscale)
+SERIES: Final = (sweep, autoscale)
 """Commands that make a series; interrupted, they continue where they stopped."""
 
 

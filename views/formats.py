@@ -62,9 +62,9 @@ def _check_output(output: Path, kept: Sequence[Path], *, force: bool) -> None:
         problem, remedy = "a folder", "name a file in it"
     elif run is not None:
         problem, remedy = f"in the run {run}, which must not change", "name a file elsewhere"
-    elif os.path.lexists(output) and not output.is_file():
+    elif output.exists() and not output.is_file():
         problem, remedy = "not a regular file", "name another, or leave out `output`"
-    elif output.exists() and not force:
+    elif os.path.lexists(output) and not force:  # a link to nothing is somebody's, too
         problem, remedy = "the file exists", "name another, or pass `force`"
     elif not output.parent.is_dir():
         problem, remedy = f"there is no folder {output.parent}", "create it, or name another file"

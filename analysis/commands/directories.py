@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-_DEPTH: Final = 4  # folders below a series: scenarios/autoscaling/users_8/trial_1 has three
+_DEPTH: Final = 4  # folders below the one named: results/scale/users_8/trial_1 has three
 _FAILED: Final = re.compile(
     r"failed-\d+-.*",
 )  # a series moves failed trials to folders of this name

@@ -8,25 +8,24 @@ from typing import Any, Final, get_args
 
 import click
 
-from replayer.commands.shared.prediction_options import add_speed, load_predictor
+from replayer.commands.shared.prediction_options import add_prediction, load_system, refuse_trials
 from replayer.commands.shared.screens import choose_screen
 from replayer.commands.shared.series_options import json_option, series_options
-from replayer.experiments.autoscale import autoscale as search_users
-from replayer.experiments.prediction import check_shared_flags
-from replayer.experiments.replay_series import Cache, Series
-from replayer.experiments.search_settings import (
+from replayer.experiments.autoscale import (
     LATENCY,
     THROUGHPUT,
     SearchMode,
     SearchSettings,
     describe_metric,
+    describe_prediction,
 )
+from replayer.experiments.autoscale import autoscale as search_users
+from replayer.experiments.series import ReplayMeans, Series
 from replayer.experiments.steps import Step
 from replayer.experiments.user_search import NEAR_PEAK
 from replayer.flags.flag_types import WholeNumber
 from replayer.flags.forwarded_flags import ForwardingCommand, parse_flags
 from replayer.flags.plan_flags import add_options
-from replayer.record.run_info import Tier
 from tracegen.console.command_line import SECONDS, Quantity
 from tracegen.errors import InputError
 from tracegen.schema import Trace
@@ -113,20 +112,16 @@ def search_options(command: Callable[..., Any]) -> Callable[..., Any]:
 )
 @click.argument("trace", type=click.Path(path_type=Path))
 @search_options
-@click.option(
-    "--predict",
-    metavar="NAME|FILE",
-    help="Predict the replays from this profile instead of making them.",
-)
-@add_speed
+@add_prediction
 @series_options
 @json_option("what autoscale.json holds")
 def autoscale(
     trace: Path,
-    cache_dir: Path | None,
     output: Path,
     forwarded: tuple[str, ...],
+    predict: str | None,
     *,
+    cache_dir: Path | None,
     make_cache_dir: bool,
     as_json: bool,
     **search: Any,
@@ -137,31 +132,35 @@ def autoscale(
     is tight. The command also takes flags of `replayer run`. After an interruption, the same
     command continues.
     """
+    system = load_system(predict, search.pop("speed"), "predict")
+    means = ReplayMeans(cache_dir, make_cache_dir, profile=predict, system=system)
+    if system is not None:
+        refuse_trials()
+        search["trials"] = 1
     settings = _resolve_search(trace, forwarded, **search)
-    if settings.predictor is not None and cache_dir is not None:
-        problem = "predictions need no directory"
-        raise InputError(problem, "leave it out", subject=cache_dir, setting="cache_dir")
-    cache = Cache(cache_dir, make=make_cache_dir)
-    with choose_screen() as display:
-        metric = describe_metric(settings, display)
-        with Series(output, settings.record(), cache, display=display) as series:
-            if settings.predictor is not None:
-                display.say(settings.predictor.describe())
-            display.say(_HEAD)
+    means.check_flags(settings.flags)
+    Trace(trace).check()
+    with choose_screen() as screen:
+        metric = describe_metric(settings, screen)
+        with Series(output, vars(settings), means, screen) as series:
+            if system is not None:
+                screen.say(describe_prediction(means))
+            screen.say(_HEAD)
             report = search_users(
                 settings,
                 metric,
                 series,
-                lambda step: display.say(_render_step(step)),
+                means,
+                lambda step: screen.say(_render_step(step)),
             )
-    if as_json:
-        click.echo(json.dumps(report, indent=2))
-        return
-    for warning in report["warnings"]:
-        display.warn(warning)
+        if as_json:
+            click.echo(json.dumps(report.content, indent=2))
+            return
+        for warning in report.warnings:
+            screen.warn(warning)
     files = (output / "autoscale.json", output / "report.html")
     click.echo(", ".join(str(file) for file in files if file.exists()))
-    click.echo(report["result"]["text"])
+    click.echo(report.result.text)
 
 
 def _resolve_search(
@@ -173,12 +172,9 @@ def _resolve_search(
     target_saturation: float | None,
     duration: float,
     warmup: str | None,
-    trials: int,
-    predict: str | None,
-    speed: dict[Tier, float],
     **others: Any,
 ) -> SearchSettings:
-    """Return the settings of a search, whose flags and trace are known to be valid."""
+    """Return the settings of a search, whose flags are known to be valid."""
     if not math.isfinite(others["target"]):
         raise InputError("is not a limit", "pass a number", subject=others["target"], setting="target")
     if target_saturation is not None and mode == "qos":
@@ -187,12 +183,6 @@ def _resolve_search(
         )
     flags = ("--pace", "closed", *forwarded, "--warmup", warmup or f"{duration / 5:g}s")
     parse_flags((*flags, "--duration", f"{duration:g}"))
-    predictor = load_predictor(predict, speed, "predict")
-    if predictor is not None:
-        check_shared_flags(flags)
-        _refuse_trials()
-        trials = 1
-    Trace(trace).check()
     return SearchSettings(
         trace=trace,
         mode=mode,
@@ -200,28 +190,14 @@ def _resolve_search(
         duration_s=duration,
         flags=flags,
         near=target_saturation or NEAR_PEAK,
-        trials=trials,
-        predictor=predictor,
         **others,
     )
 
 
-def _refuse_trials() -> None:
-    """Refuse --trials next to --predict: each trial would be the same."""
-    source = click.get_current_context().get_parameter_source("trials")
-    if source is click.core.ParameterSource.COMMANDLINE:
-        problem = "a prediction is the same each time"
-        raise InputError(problem, "leave `trials` out", setting="predict")
-
-
 def _render_step(step: Step) -> str:
     """Render a step as a line of the table."""
-    row = step.row()
-    rate = "-"
-    if row["throughput_gib_s"] is not None:
-        rate = f"{row['throughput_gib_s']:.3f}"
-    p95 = "-"
-    if row["p95_ms"] is not None:
-        p95 = f"{row['p95_ms']:.1f} ({row['p95_n']:,})"
-    cells = f"{row['users']:>7,}{row['trials']:>8}{rate:>9}{p95:>22}{row['saturation']:>7.0%}"
-    return f"{cells}  {row['decision']}: {row['reason']}"
+    rate = "-" if step.throughput is None else f"{step.throughput:.3f}"
+    p95_ms, reads = step.tail
+    p95 = "-" if p95_ms is None else f"{p95_ms:.1f} ({reads:,})"
+    cells = f"{step.users:>7,}{len(step.trials):>8}{rate:>9}{p95:>22}{step.saturation:>7.0%}"
+    return f"{cells}  {step.decision}: {step.reason}"

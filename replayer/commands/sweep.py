@@ -1,15 +1,20 @@
 """`replayer sweep`: replay the cases of a TOML file, each in several trials."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import click
+import msgspec
 
+from replayer.commands.shared.prediction_options import add_prediction, load_system, refuse_trials
 from replayer.commands.shared.screens import choose_screen
 from replayer.commands.shared.series_options import json_option, series_options
-from replayer.experiments.replay_series import Cache, RankProcesses, Series
+from replayer.experiments.series import ReplayMeans, Series
 from replayer.experiments.sweep import Case, Sweep, find_sweep, load_sweep, run_sweep
 from replayer.flags.flag_types import WholeNumber
+from replayer.flags.forwarded_flags import flag_words
 from tracegen.errors import format_count
 
 
@@ -30,6 +35,13 @@ from tracegen.errors import format_count
     help="A flag of `replayer run` for all cases; overrides the file's.",
 )
 @click.option(
+    "--case",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="Only the cases of this [[case]]; may be repeated.",
+)
+@click.option(
     "--ranks",
     type=WholeNumber(1, 100_000),
     default=1,
@@ -44,44 +56,52 @@ from tracegen.errors import format_count
     metavar="COMMAND",
     help="The command that starts several processes, with its hosts.",
 )
+@add_prediction
 @click.option("--dry-run", is_flag=True, help="Only print the cases.")
 @json_option("an array of run directories by case")
 def sweep(
     grid: str,
-    cache_dir: Path | None,
     trials: int | None,
     overrides: tuple[str, ...],
-    ranks: int,
-    mpirun: str,
+    names: tuple[str, ...],
+    output: Path,
     *,
-    make_cache_dir: bool,
     dry_run: bool,
     as_json: bool,
-    output: Path,
+    **means: Any,
 ) -> None:
     """Replay the cases of a TOML file, each in several trials.
 
     GRID is a file (docs/sweeps.md), or the name of one that ships: demo, drive, engines, load,
-    submission-full, submission-smoke. After an interruption, the same command continues: complete
-    trials are not replayed again.
+    scenarios, submission-full, submission-smoke. After an interruption, the same command continues:
+    complete trials are not replayed again.
     """
-    loaded = load_sweep(find_sweep(grid), trials, overrides)
-    if not dry_run:
-        cache = Cache(cache_dir, make=make_cache_dir)
-        processes = RankProcesses(ranks, mpirun)
-        with (
-            choose_screen() as display,
-            Series(output, loaded.settings(), cache, processes, display) as series,
-        ):
-            run_sweep(loaded, series)
-    if as_json:
-        cases = [{"case": case.name, "runs": _list_runs(output, case, loaded.trials)} for case in loaded.cases]
-        click.echo(json.dumps(cases, indent=2))
-    elif dry_run:
-        click.echo("\n".join(_describe_sweep(loaded)))
+    profile = means.pop("predict")
+    system = load_system(profile, means.pop("speed"), "predict")
+    if system is not None:
+        refuse_trials()
+        trials = 1
+    chosen = ReplayMeans(profile=profile, system=system, **means)
+    loaded = load_sweep(find_sweep(grid), trials, overrides, names)
+    for case in loaded.cases:
+        chosen.check_flags(case.flags)
+    room = loaded.choose_room(output, chosen)
+    possible, left_out = loaded.split(room)
+    if dry_run:
+        lines = _describe_sweep(possible, left_out)
     else:
-        cases_made = format_count(len(loaded.cases), "case")
-        click.echo(f"{output}: {cases_made}, {format_count(loaded.trials, 'trial')} each, complete")
+        recorded = {**loaded.settings(), "room": msgspec.to_builtins(room)}
+        with choose_screen() as screen, Series(output, recorded, chosen, screen) as series:
+            for name, reason in left_out.items():
+                screen.say(f"{name} is left out: {reason}")
+            run_sweep(possible, series, room)
+        cases_made = format_count(len(possible.cases), "case")
+        lines = [f"{output}: {cases_made}, {format_count(loaded.trials, 'trial')} each, complete"]
+    if as_json:
+        cases = [{"case": case.name, "runs": _list_runs(output, case, loaded.trials)} for case in possible.cases]
+        cases += [{"case": name, "runs": [], "left_out": reason} for name, reason in left_out.items()]
+        lines = [json.dumps(cases, indent=2)]
+    click.echo("\n".join(lines))
 
 
 def _list_runs(output: Path, case: Case, trials: int) -> list[str]:
@@ -89,9 +109,8 @@ def _list_runs(output: Path, case: Case, trials: int) -> list[str]:
     return [f"{output}/{case.name}/trial_{trial}" for trial in range(1, trials + 1)]
 
 
-def _describe_sweep(loaded: Sweep) -> list[str]:
+def _describe_sweep(loaded: Sweep, left_out: Mapping[str, str]) -> list[str]:
     """Describe the cases of a sweep and the time it takes, in lines."""
-    trials = format_count(loaded.trials, "trial")
     limits = [case.time_limit_s() for case in loaded.cases]
     known = [limit for limit in limits if limit is not None]
     pauses_s = loaded.pause_s * (loaded.trials * len(loaded.cases) - 1)
@@ -100,14 +119,17 @@ def _describe_sweep(loaded: Sweep) -> list[str]:
     if len(known) < len(limits):
         unlimited = format_count(len(limits) - len(known), "case")
         rest = f", and as long as {unlimited} without --duration take"
+    trials = format_count(loaded.trials, "trial")
     return [
         f"{trials} of each, interleaved, {loaded.pause_s:g} s of pause before each replay",
         f"at most {minutes:,.3g} minutes for --duration, --drain and pauses{rest}",
         *map(_describe_case, loaded.cases),
+        *(f"  {name} is left out: {reason}" for name, reason in left_out.items()),
     ]
 
 
 def _describe_case(case: Case) -> str:
     source = f"recipe {case.recipe}" if case.recipe else f"trace {case.trace}"
     changes = f" with {', '.join(case.settings)}" if case.settings else ""
-    return f"  {case.name}: {source}{changes}; {' '.join(case.flags) or 'flags of its recipe'}"
+    sizes = [word for setting, size in case.sizes.items() for word in flag_words(setting, size)]
+    return f"  {case.name}: {source}{changes}; {' '.join([*case.flags, *sizes]) or 'flags of its recipe'}"

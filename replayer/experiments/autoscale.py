@@ -2,51 +2,132 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Literal, TypedDict
+from typing import Any, Final, Literal
 
 from replayer.experiments import children
-from replayer.experiments.prediction import PredictorRow
-from replayer.experiments.replay_series import Series
-from replayer.experiments.search_settings import READ_LATENCY, SearchMetric, SearchMode, SearchSettings
-from replayer.experiments.steps import MeasuredTrial, Result, ResultRow, Step, StepRow, Target
-from replayer.experiments.user_search import ALL_USERS, Search, SearchLimits
+from replayer.experiments.series import ReplayMeans, Series
+from replayer.experiments.steps import MeasuredTrial, Result, Step, Target
+from replayer.experiments.user_search import ALL_USERS, NEAR_PEAK, Search, SearchLimits, join_users
+from replayer.live.figures import Screen
 from replayer.record.columns import TIERS
 from replayer.record.reading import read_run
-from tracegen.errors import ToolError, format_count
+from tracegen.errors import InputError, ToolError, format_count
 from tracegen.schema import Trace
 
+SearchMode = Literal["qos", "capacity"]
+
+LATENCY: Final = "ttfb_p95_ms"
+THROUGHPUT: Final = "steady_nvme_read_gib_s+steady_nvme_write_gib_s"
+READ_LATENCY: Final = "nvme_read_p95_ms"
 _DIRECTIONS: Final = ("read", "write")
+_KINDS: Final = {"measured": "", "data sheet": "a data sheet, ", "estimated": "an estimate, "}
 
 
-class SearchedTrace(TypedDict):
-    """The trace of a search in autoscale.json."""
+@dataclass(frozen=True)
+class SearchSettings:
+    """The goal of a search and its limits; series.json of its directory holds these names.
 
-    path: str
-    fingerprint: str
+    Attributes:
+        trace: to replay.
+        mode: qos: the most users that meet the target; capacity: where throughput peaks.
+        metric: of `analysis summary`; several joined by + are added.
+        target: bound on the metric, in its unit; for qos.
+        users: the most to try; None: all of the trace.
+        trials: the most per step.
+        precision: bisection ends if the bounds are this close, as a share of the lower one.
+        duration_s: time limit of a replay.
+        flags: of `replayer run`, for every replay.
+        near: share of the peak that the fewest users must reach; for capacity.
+    """
 
-
-class SearchReport(TypedDict):
-    """The content of autoscale.json."""
-
+    trace: Path
     mode: SearchMode
     metric: str
-    least_samples: int
-    target: float | None
-    target_is: Literal["at_most", "at_least"] | None
-    target_saturation: float | None
-    trace: SearchedTrace
-    flags: list[str]
+    target: float
+    users: int | None
+    trials: int
+    precision: float
     duration_s: float
-    prediction: PredictorRow | None
-    autoscaling_stats: list[StepRow]
-    result: ResultRow
+    flags: tuple[str, ...]
+    near: float = NEAR_PEAK
+
+
+@dataclass(frozen=True)
+class SearchMetric:
+    """The metric that a search goes by, as `analysis metrics` describes it.
+
+    Attributes:
+        names: of the metrics to add.
+        at_most: whether lower is better, so that a target is an upper limit.
+        counts: names of the metrics that count the samples of each.
+        least: samples that a value must rest on.
+    """
+
+    names: tuple[str, ...]
+    at_most: bool
+    counts: tuple[str, ...]
+    least: int
+
+
+@dataclass(frozen=True)
+class SearchReport:
+    """The outcome of a search.
+
+    Attributes:
+        result: the answer.
+        warnings: sentences on what makes the search doubtful.
+        content: of autoscale.json.
+    """
+
+    result: Result
     warnings: list[str]
+    content: dict[str, object]
+
+
+def describe_metric(settings: SearchSettings, screen: Screen) -> SearchMetric:
+    """Return what analysis says about the metric of a search.
+
+    Raises:
+        InputError: no search can go by this metric.
+        ChildFailedError: there is no metric with this name.
+    """
+    names = tuple(settings.metric.split("+"))
+    terms = json.loads(children.run_analysis("metrics", "--json", *names, screen=screen))
+    directions = {name: term["better"] for term in terms for name in term["names"]}
+    samples = [facts for term in terms for name, facts in term["samples"].items() if name in names]
+    better = {name: directions.get(name) for name in names}
+    _check_directions(settings, better)
+    return SearchMetric(
+        names=names,
+        at_most=better[names[0]] == "lower",
+        counts=tuple(facts["counted_by"] for facts in samples if facts["counted_by"]),
+        least=max(facts["least"] for facts in samples),
+    )
+
+
+def _check_directions(settings: SearchSettings, better: dict[str, str | None]) -> None:
+    """Refuse metrics without a direction, sums of several, and one whose peak is not the best value."""
+    subject = settings.metric
+    if aimless := next((name for name, direction in better.items() if direction is None), None):
+        subject = aimless
+        problem, remedy = "neither higher nor lower values are better", "name a latency, rate or share"
+    elif len(set(better.values())) > 1:
+        problem, remedy = "higher is better for one of them, lower for another", "name one of them"
+    elif settings.mode == "capacity" and "lower" in better.values():
+        problem, remedy = "lower is better, and capacity looks for a peak", "name a rate"
+    else:
+        return
+    raise InputError(problem, remedy, setting="metric", subject=subject)
 
 
 def autoscale(
-    settings: SearchSettings, metric: SearchMetric, series: Series, report: Callable[[Step], object]
+    settings: SearchSettings,
+    metric: SearchMetric,
+    series: Series,
+    means: ReplayMeans,
+    report: Callable[[Step], object],
 ) -> SearchReport:
     """Search, and write autoscale.json and report.html to the series' directory.
 
@@ -54,10 +135,8 @@ def autoscale(
         settings: of the search.
         metric: of the settings.
         series: makes the replays.
+        means: of the series.
         report: gets each step when the search has decided about it.
-
-    Returns:
-        The content of autoscale.json.
 
     Raises:
         InputError: the trace cannot be read.
@@ -67,26 +146,43 @@ def autoscale(
     trace = Trace(settings.trace)
     replays = _Replays(settings, metric, series)
     search = Search(settings.metric, replays.measure, _find_limits(settings, metric, trace), report)
-    if settings.mode == "qos":
-        result = search.find_most_users(Target(settings.target, at_most=metric.at_most))
-    else:
-        result = search.find_peak()
-    if settings.predictor is not None:
-        result = replace(result, text=f"{settings.predictor.describe()}: {result.text}")
-    content = _compose_report(settings, metric, trace, search.steps, result)
-    content["warnings"] = replays.warnings(search.steps, result)
+    is_qos = settings.mode == "qos"
+    target = Target(settings.target, at_most=metric.at_most)
+    result = search.find_most_users(target) if is_qos else search.find_peak()
+    if means.system is not None:
+        result = replace(result, text=f"{describe_prediction(means)}: {result.text}")
+    warnings = replays.list_warnings(search.steps, result)
+    content: dict[str, object] = {
+        "mode": settings.mode,
+        "metric": settings.metric,
+        "least_samples": metric.least,
+        "target": settings.target if is_qos else None,
+        "target_is": ("at_most" if metric.at_most else "at_least") if is_qos else None,
+        "target_saturation": None if is_qos else settings.near,
+        "trace": {"path": str(settings.trace), "fingerprint": trace.metadata.fingerprint},
+        "flags": list(settings.flags),
+        "duration_s": settings.duration_s,
+        "prediction": means.record().get("prediction"),
+        "autoscaling_stats": [step.row() for step in search.steps],
+        "result": vars(result),
+        "warnings": warnings,
+    }
     record = series.directory / "autoscale.json"
     record.write_text(json.dumps(content, indent=1) + "\n")
-    _report_search(record, series)
-    return content
-
-
-def _report_search(record: Path, series: Series) -> None:
-    """Write report.html; warn if that fails, as the search is complete."""
     try:
-        children.write_page(str(record), directory=record.parent, display=series.display)
-    except children.ChildFailedError as error:
-        series.display.warn(f"no report.html: {error}")
+        page = str(series.directory / "report.html")
+        children.run_analysis("report", str(record), "-o", page, "--force", screen=series.screen)
+    except children.ChildFailedError as error:  # the search is complete all the same
+        series.screen.warn(f"no report.html: {error}")
+    return SearchReport(result, warnings, content)
+
+
+def describe_prediction(means: ReplayMeans) -> str:
+    """Describe the profile that replays are predicted from."""
+    assert means.system is not None
+    profile = means.system.profile
+    speeds = "".join(f", {tier} × {speed:g}" for tier, speed in means.system.speeds.items())
+    return f"predicted from {_KINDS[profile.kind]}the profile {profile.name}{speeds}"
 
 
 def _find_limits(settings: SearchSettings, metric: SearchMetric, trace: Trace) -> SearchLimits:
@@ -107,43 +203,15 @@ def _find_limits(settings: SearchSettings, metric: SearchMetric, trace: Trace) -
     )
 
 
-def _compose_report(
-    settings: SearchSettings, metric: SearchMetric, trace: Trace, steps: Sequence[Step], result: Result
-) -> SearchReport:
-    """Return the content of autoscale.json, without warnings."""
-    is_qos = settings.mode == "qos"
-    target_is: Literal["at_most", "at_least"] = "at_most" if metric.at_most else "at_least"
-    return {
-        "mode": settings.mode,
-        "metric": settings.metric,
-        "least_samples": metric.least,
-        "target": settings.target if is_qos else None,
-        "target_is": target_is if is_qos else None,
-        "target_saturation": None if is_qos else settings.near,
-        "trace": {"path": str(settings.trace), "fingerprint": trace.metadata.fingerprint},
-        "flags": list(settings.flags),
-        "duration_s": settings.duration_s,
-        "prediction": None if settings.predictor is None else settings.predictor.row(),
-        "autoscaling_stats": [step.row() for step in steps],
-        "result": result.row(),
-        "warnings": [],
-    }
-
-
 class _Replays:
-    """The replays of a search, and what is doubtful about them.
-
-    Attributes:
-        ended: users with whom the trace ended before the time limit.
-        doubts: by kind and advice, the text of each replay that has it.
-    """
+    """The replays of a search, and what is doubtful about them."""
 
     def __init__(self, settings: SearchSettings, metric: SearchMetric, series: Series) -> None:
-        self.ended: set[int] = set()
-        self.doubts: dict[tuple[str, str], dict[str, str]] = {}
         self._settings = settings
         self._metric = metric
         self._series = series
+        self._ended = set[int]()  # users with whom the trace ended before the time limit
+        self._doubts: dict[tuple[str, str], dict[str, str]] = {}  # text by replay, of kind and advice
 
     def measure(self, users: int, trial: int, stretch: int) -> MeasuredTrial:
         """Replay a trial, and return its measurements.
@@ -162,45 +230,35 @@ class _Replays:
             name += f"-{stretch}_times_longer"
         duration = f"{self._settings.duration_s * stretch:g}"
         flags = (*self._settings.flags, "--duration", duration, "--users", str(users))
-        run = self._series.replay(name, self._settings.trace, flags, self._settings.predictor)
+        run = self._series.replay(name, self._settings.trace, flags)
         has_ended = read_run(run).cut_s is None
         if has_ended:
-            self.ended.add(users)
-        summary = children.summarise_run(run, self._series.display)
+            self._ended.add(users)
+        printed = children.run_analysis("summary", str(run), "--json", screen=self._series.screen)
+        summary = json.loads(printed)
         for doubt in summary["doubts"]:
-            self.doubts.setdefault((doubt["kind"], doubt["advice"]), {})[name] = doubt["text"]
+            self._doubts.setdefault((doubt["kind"], doubt["advice"]), {})[name] = doubt["text"]
         return _read_trial(summary, self._metric, ended=has_ended)
 
-    def warnings(self, steps: Sequence[Step], result: Result) -> list[str]:
+    def list_warnings(self, steps: Sequence[Step], result: Result) -> list[str]:
         """Return sentences on what makes the search doubtful."""
         replays = sum(len(step.trials) + len(step.short_trials) for step in steps)
         sentences = []
-        if self.ended:
-            users = _join_numbers(sorted(self.ended))
-            verb = "rests" if result.users in self.ended else "does not rest"
+        if self._ended:
+            verb = "rests" if result.users in self._ended else "does not rest"
             sentences.append(
-                f"the trace ended before the time limit with {users} (the answer {verb} on them);"
-                " replay several cycles or a longer trace."
+                f"the trace ended before the time limit with {join_users(sorted(self._ended))}"
+                f" (the answer {verb} on them); replay several cycles or a longer trace."
             )
-        for (kind, advice), texts in self.doubts.items():
+        for (kind, advice), texts in self._doubts.items():
             name, text = list(texts.items())[-1]
             share = f"{len(texts)} of {format_count(replays, 'replay')}"
             sentences.append(f"{kind}: {share}, {name} for example: {text}; {advice}.")
         return sentences
 
 
-def _join_numbers(users: Sequence[int]) -> str:
-    """Return 1, 2 and 4 users."""
-    *first, last = users
-    return f"{', '.join(map(str, first))} and {last} users" if first else format_count(last, "user")
-
-
 def _read_trial(summary: dict[str, Any], metric: SearchMetric, *, ended: bool) -> MeasuredTrial:
-    """Return the measurements in a run's summary.
-
-    Raises:
-        ToolError: the run is not valid.
-    """
+    """Return the measurements in a run's summary; a ToolError says that the run is not valid."""
     if not summary["valid"]:
         problem = f"not valid: {'; '.join(summary['findings'])}"
         raise ToolError(problem, "mend the cause, then repeat the command", subject=summary["run"])

@@ -1,6 +1,5 @@
 """Child processes of a series: commands of tracegen, replayer and analysis."""
 
-import json
 import os
 import re
 import shlex
@@ -10,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from replayer.live.figures import Figures, Screen, parse_line
 from tracegen.errors import ToolError
@@ -21,14 +20,7 @@ _USAGE: Final = re.compile("Usage: |Try '")
 
 
 class ChildFailedError(ToolError):
-    """A child process failed.
-
-    Args:
-        problem: what it did, with the value; as of any ToolError.
-        remedy: what the user can do.
-        subject: what it was to make.
-        exit_code: of the child; the command that started it exits with the same.
-    """
+    """A child process failed; the command that started it exits with the same code."""
 
     def __init__(self, problem: str, remedy: str = "", *, subject: object = None, exit_code: int) -> None:
         super().__init__(problem, remedy, subject=subject)
@@ -87,10 +79,10 @@ def report_lines(
         figures = parse_line(line)
         if figures is not None:
             show(figures)
-        else:
-            if line.strip():
-                say(line.rstrip("\n"))
-            yield line
+            continue
+        if line.strip():
+            say(line.rstrip("\n"))
+        yield line
 
 
 def capture(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
@@ -98,42 +90,19 @@ def capture(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, check=False, capture_output=True, text=True)
 
 
-def run_analysis(*arguments: str, display: Screen) -> str:
+def run_analysis(*arguments: str, screen: Screen) -> str:
     """Run an `analysis` command and return what it prints on stdout; its stderr is said.
 
     Raises:
         ChildFailedError: it failed; with its own error.
     """
     done = capture([*PYTHON, "analysis", *arguments])
-    lines = [line for line in done.stderr.splitlines() if line.strip()]
-    if not done.returncode:
-        for line in lines:
-            display.say(line)
-        return done.stdout
-    *others, last = lines or [""]
-    for line in others:
-        if not _USAGE.match(line):
-            display.say(line)
-    code = done.returncode if done.returncode > 0 else 128 - done.returncode
-    problem = last.strip().removeprefix("Error: ") or f"`analysis {arguments[0]}` ended with exit code {code}"
-    raise ChildFailedError(problem, exit_code=code)
-
-
-def write_page(*arguments: str, directory: Path, display: Screen) -> None:
-    """Write report.html over runs, or over the record of a search, to a directory.
-
-    Raises:
-        ChildFailedError: it failed; with its own error.
-    """
-    page = ("-o", str(directory / "report.html"), "--force")
-    run_analysis("report", *arguments, *page, display=display)
-
-
-def summarise_run(run: Path, display: Screen) -> dict[str, Any]:
-    """Return the summary of a run, as the command prints it for programs.
-
-    Raises:
-        ChildFailedError: the run cannot be read.
-    """
-    summary: dict[str, Any] = json.loads(run_analysis("summary", str(run), "--json", display=display))
-    return summary
+    lines = [line for line in done.stderr.splitlines() if line.strip() and not _USAGE.match(line)]
+    error = lines.pop().strip() if done.returncode and lines else ""
+    for line in lines:
+        screen.say(line)
+    if done.returncode:
+        code = done.returncode if done.returncode > 0 else 128 - done.returncode
+        problem = error.removeprefix("Error: ") or f"`analysis {arguments[0]}` ended with exit code {code}"
+        raise ChildFailedError(problem, exit_code=code)
+    return done.stdout

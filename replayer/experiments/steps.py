@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, field
 from statistics import fmean, stdev
-from typing import Final, Literal, TypedDict
+from typing import Final, Literal
 
 from tracegen.errors import format_count
 
@@ -46,26 +46,6 @@ class MeasuredTrial:
     reads: int = 0
     ended: bool = False
     predicted: bool = False
-
-
-class StepRow(TypedDict):
-    """A step as autoscale.json holds it."""
-
-    users: int
-    trials: int
-    value: float | None
-    interval: list[float] | None
-    n: int | None
-    evidence: bool
-    times_duration: int
-    throughput_gib_s: float | None
-    p95_ms: float | None
-    p95_n: int
-    saturation: float
-    decision: Decision
-    reason: str
-    runs: list[str]
-    short_runs: list[str]
 
 
 @dataclass
@@ -188,11 +168,21 @@ class Step:
         self.stretch = needed
         return True
 
-    def row(self) -> StepRow:
-        """Return the step as autoscale.json holds it."""
+    @property
+    def throughput(self) -> float | None:
+        """The mean throughput of the nvme tier; None: not measured."""
         rates = [trial.throughput for trial in self.trials if trial.throughput is not None]
+        return fmean(rates) if rates else None
+
+    @property
+    def tail(self) -> tuple[float | None, int]:
+        """The highest P95 of the trials in ms, and the samples behind it."""
         tails = [(trial.p95_ms, trial.reads) for trial in self.trials if trial.p95_ms is not None]
-        p95_ms, p95_n = max(tails, default=(None, 0))
+        return max(tails, default=(None, 0))
+
+    def row(self) -> dict[str, object]:
+        """Return the step as autoscale.json holds it."""
+        p95_ms, p95_n = self.tail
         return {
             "users": self.users,
             "trials": len(self.trials),
@@ -201,7 +191,7 @@ class Step:
             "n": self.count,
             "evidence": self.is_evidence,
             "times_duration": self.stretch,
-            "throughput_gib_s": fmean(rates) if rates else None,
+            "throughput_gib_s": self.throughput,
             "p95_ms": p95_ms,
             "p95_n": p95_n,
             "saturation": self.saturation,
@@ -249,16 +239,6 @@ class Target:
         return step.has_interval and self.is_met_by(low) == self.is_met_by(high)
 
 
-class ResultRow(TypedDict):
-    """A result as autoscale.json holds it."""
-
-    users: int | None
-    sure: bool
-    text: str
-    knee: int | None
-    peak: float | None
-
-
 @dataclass(frozen=True)
 class Result:
     """The answer of a search.
@@ -276,13 +256,3 @@ class Result:
     text: str
     knee: int | None
     peak: float | None = None
-
-    def row(self) -> ResultRow:
-        """Return the result as autoscale.json holds it."""
-        return {
-            "users": self.users,
-            "sure": self.sure,
-            "text": self.text,
-            "knee": self.knee,
-            "peak": self.peak,
-        }

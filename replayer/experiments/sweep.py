@@ -1,36 +1,56 @@
 """Sweeps: TOML files of cases, each a trace and flags of `replayer run`; lists make a grid."""
 
-import difflib
 import itertools
 import re
-import tomllib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from importlib import resources
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Annotated, Any, Final
 
-from replayer.experiments.replay_series import SERIES_FILE, TRACES_FOLDER, Series, path_of_rank
+import msgspec
+from msgspec import Meta
+
+from replayer.experiments.series import (
+    SERIES_FILE,
+    TRACES_FOLDER,
+    ReplayMeans,
+    Series,
+    path_of_rank,
+    read_series,
+)
+from replayer.experiments.sizes import CAPACITIES, Room, find_obstacle, find_room, is_expression, size_tiers
 from replayer.flags.forwarded_flags import flag_words, forwardable_flags, parse_flags
 from replayer.live.agenda import Agenda
+from replayer.record.columns import TIERS
 from tracegen.errors import InputError, ToolError
 from tracegen.schema import Trace
+from tracegen.typed_files import Table, convert, load_toml, suggest
 
 _SHIPPED: Final = Path(__file__).parents[1] / "sweeps"
-SCENARIOS: Final = _SHIPPED / "scenarios.toml"
-"""Has words that `replayer scenarios` replaces, and is no sweep without that."""
-_FILE_KEYS: Final = ("trials", "pause_s", "case")
-_CASE_KEYS: Final = ("name", "recipe", "trace", "set")
-_DEFAULT_TRIALS: Final = 3
-_MAX_TRIALS: Final = 1000
-_MAX_PAUSE_S: Final = 86_400
 _NAME: Final = re.compile(r"\w[\w.+=,-]*")
 _NOT_IN_NAMES: Final = re.compile(r"[^\w.+=,-]")
 
-TomlTable = dict[str, Any]
-"""A table of a TOML file, not checked yet."""
+
 _TraceKey = tuple[str | None, tuple[str, ...]]
 """What decides a trace that a sweep makes: the recipe, and its settings."""
+
+
+class _SweepFile(msgspec.Struct, frozen=True):
+    """The keys of a sweep's file."""
+
+    case: Annotated[list[Table], Meta(min_length=1)]
+    trials: Annotated[int, Meta(ge=1, le=1000)] = 3
+    pause_s: Annotated[float, Meta(ge=0, le=86_400)] = 0
+
+
+class _CaseKeys(msgspec.Struct, frozen=True):
+    """The keys of a [[case]] that are no flags of `replayer run`; `set` changes the recipe."""
+
+    name: str
+    recipe: str | None = None
+    trace: str | None = None
+    set: dict[str, bool | int | float | str | list[Any]] = {}
 
 
 @dataclass(frozen=True)
@@ -44,6 +64,7 @@ class Case:
         trace: to replay; None: it is made from `recipe`.
         settings: KEY=VALUE, keys of the recipe to change.
         flags: of `replayer run`, with their values.
+        sizes: expressions for sizes of tiers, by setting (sizes.py).
     """
 
     name: str
@@ -52,6 +73,7 @@ class Case:
     trace: Path | None
     settings: tuple[str, ...]
     flags: tuple[str, ...]
+    sizes: dict[str, str]
 
     def time_limit_s(self) -> float | None:
         """Return the most seconds that a replay takes by its flags; None: they set no limit."""
@@ -94,6 +116,35 @@ class Sweep:
             del case["table"]
         return {"pause_s": self.pause_s, "cases": cases}
 
+    def choose_room(self, output: Path, means: ReplayMeans) -> Room:
+        """Return the room for sizes that are expressions.
+
+        That of the sweep that was begun in the directory, else that of the profile or the machine.
+        """
+        sized = [case for case in self.cases if case.sizes]
+        if not sized:
+            return Room({}, {})
+        if recorded := read_series(output).get("room"):
+            return msgspec.convert(recorded, Room)
+        if means.system is not None:
+            known = means.system.profile.tiers
+            return Room({}, {tier: "the profile has none" for tier in TIERS if tier not in known})
+        return find_room(means.cache_dir, parse_flags(sized[0].flags).gpu_device)
+
+    def split(self, room: Room) -> tuple["Sweep", dict[str, str]]:
+        """Return the sweep of the cases that can be had, and why the others are left out, by name.
+
+        Raises:
+            InputError: none can be had.
+        """
+        obstacles = {case.name: find_obstacle(case.sizes, room) for case in self.cases}
+        left_out = {name: reason for name, reason in obstacles.items() if reason is not None}
+        cases = tuple(case for case in self.cases if case.name not in left_out)
+        if not cases:
+            name, reason = next(iter(left_out.items()))
+            raise InputError(f"cannot run here: {reason}", "name other cases, or pass `cache_dir`", subject=name)
+        return replace(self, cases=cases), left_out
+
 
 def find_sweep(grid: str) -> Path:
     """Return the file of a sweep.
@@ -108,104 +159,65 @@ def find_sweep(grid: str) -> Path:
     is_folder = path.is_dir()  # results may be in a folder of the sweep's name
     if path.suffix or (path.exists() and not is_folder):
         return path
-    shipped = {file.stem: file for file in sorted(_SHIPPED.glob("*.toml")) if file != SCENARIOS}
+    shipped = {file.stem: file for file in sorted(_SHIPPED.glob("*.toml"))}
     if grid not in shipped:
         names = ", ".join(shipped)
         raise InputError("no file or sweep has this name", f"name a TOML file or one of {names}", subject=grid)
     return shipped[grid]
 
 
-def load_sweep(path: Path, trials: int | None = None, overrides: Sequence[str] = ()) -> Sweep:
+def load_sweep(
+    path: Path, trials: int | None = None, overrides: Sequence[str] = (), tables: Sequence[str] = ()
+) -> Sweep:
     """Read a sweep from a file, and check all of it.
 
     Args:
         path: TOML with trials, pause_s and tables [[case]].
         trials: of each case; None: the file's, else 3.
         overrides: NAME=VALUE, flags of `replayer run` for every case.
+        tables: names of the [[case]] to take; none: all.
 
     Raises:
         InputError: the file cannot be read, or a value is not valid.
     """
-    return parse_sweep(path, _read_toml(path), trials, overrides)
-
-
-def parse_sweep(path: Path, content: TomlTable, trials: int | None = None, overrides: Sequence[str] = ()) -> Sweep:
-    """Check the content of a sweep's file; the arguments are those of `load_sweep`.
-
-    Raises:
-        InputError: a value is not valid.
-    """
-    _check_keys(path, content, _FILE_KEYS)
-    trials = _check_trials(path, trials or content.get("trials", _DEFAULT_TRIALS))
-    pause_s = _check_pause(path, content.get("pause_s", 0))
+    remedy = "name a TOML file with a [[case]] for each recipe or trace, and flags of `replayer run`"
+    file = convert(load_toml(path, remedy), _SweepFile, subject=path)
     flags = _parse_overrides(overrides)
-    tables = [_parse_table(path, *numbered) for numbered in enumerate(_find_tables(path, content), 1)]
-    cases = [case for table in tables for case in _expand(table, flags)]
+    cases = [case for number, table in enumerate(file.case, 1) for case in _list_cases(path, number, table, flags)]
     names = [case.name for case in cases]
     if repeated := next((name for name in names if names.count(name) > 1), None):
         raise InputError(f"two cases have the name {repeated}", "give each its own", subject=path)
-    return Sweep(trials, pause_s, tuple(cases))
+    _check_keys(tables, list(dict.fromkeys(case.table for case in cases)), None, "names")
+    chosen = tuple(case for case in cases if not tables or case.table in tables)
+    return Sweep(trials or file.trials, file.pause_s, chosen)
 
 
-def _check_trials(path: Path, trials: Any) -> int:
-    if type(trials) is not int or not 1 <= trials <= _MAX_TRIALS:
-        raise InputError(f"trials = {trials!r} must be from 1 to {_MAX_TRIALS:,}", subject=path)
-    return trials
-
-
-def _check_pause(path: Path, pause_s: Any) -> float:
-    if type(pause_s) not in (int, float) or not 0 <= pause_s <= _MAX_PAUSE_S:
-        rule = f"must be from 0 to {_MAX_PAUSE_S:,} seconds"
-        raise InputError(f"pause_s = {pause_s!r} {rule}", subject=path)
-    return cast("float", pause_s)
-
-
-def _find_tables(path: Path, content: TomlTable) -> list[TomlTable]:
-    """Return the tables [[case]] of a file."""
-    tables = content.get("case")
-    is_list = isinstance(tables, list) and all(isinstance(table, dict) for table in tables)
-    if not tables or not is_list:
-        remedy = "name a recipe or a trace in each, and flags of `replayer run`"
-        raise InputError("the file has no [[case]]", remedy, subject=path)
-    return cast("list[TomlTable]", tables)
-
-
-def run_sweep(sweep: Sweep, series: Series) -> None:
+def run_sweep(sweep: Sweep, series: Series, room: Room) -> None:
     """Make the traces, then replay all trials that are not complete.
+
+    Args:
+        sweep: of cases that can be had.
+        series: makes the traces and replays.
+        room: for sizes that are expressions.
 
     Raises:
         InputError: a case asks for more users than its trace has.
         ChildFailedError: tracegen or a replay failed.
     """
-    traces = make_traces(sweep.cases, series)
-    order = sweep.order()
-    series.agenda = Agenda([name for _, name in order])
-    for case, name in order:
-        series.replay(name, traces[case.name], case.flags, pause_s=sweep.pause_s)
-
-
-def make_traces(cases: Sequence[Case], series: Series) -> dict[str, Path]:
-    """Make the traces that do not exist; return that of each case.
-
-    Raises:
-        InputError: a case asks for more users than its trace has.
-        ChildFailedError: tracegen failed.
-    """
-    names = _name_traces(cases)
+    names = _name_traces(sweep.cases)
     try:
-        return {case.name: _find_trace(case, names, series) for case in cases}
+        traces = {case.name: _find_trace(case, names, series) for case in sweep.cases}
     except ToolError:
         series.abandon()
         raise
-
-
-def _read_toml(path: Path) -> TomlTable:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(str(error.strerror), "name a TOML file of cases", subject=path) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"not TOML: {error}", subject=path) from None
+    flags = {}
+    for case in sweep.cases:
+        first = path_of_rank(traces[case.name], 0)
+        flags[case.name] = [*case.flags, *size_tiers(case.sizes, room, first, case.flags)]
+    order = sweep.order()
+    series.agenda = Agenda([name for _, name in order])
+    for case, name in order:
+        series.replay(name, traces[case.name], flags[case.name], pause_s=sweep.pause_s)
 
 
 def _parse_overrides(texts: Sequence[str]) -> dict[str, str]:
@@ -216,48 +228,55 @@ def _parse_overrides(texts: Sequence[str]) -> dict[str, str]:
         if not equals:
             raise InputError("has no value", "write NAME=VALUE", setting="overrides", subject=text)
         flags[name.replace("-", "_")] = value
-    _check_keys(None, flags, forwardable_flags(), setting="overrides")
+    _check_keys(flags, forwardable_flags(), None, "overrides")
     return flags
 
 
-@dataclass(frozen=True)
-class _Table:
-    """A [[case]] of a sweep file, checked.
-
-    Attributes:
-        label: the file and the case, for messages.
-        flags: values and lists of values by flag, as the file has them.
-    """
-
-    label: str
-    name: str
-    recipe: str | None
-    trace: Path | None
-    settings: tuple[str, ...]
-    flags: TomlTable
+def _check_keys(keys: Iterable[str], known: Sequence[str], subject: object, setting: str | None = None) -> None:
+    """Refuse an unknown key, and name the known one that is most like it."""
+    if unknown := next((key for key in keys if key not in known), None):
+        raise InputError(f"{unknown} is unknown", suggest(unknown, known), subject=subject, setting=setting)
 
 
-def _parse_table(path: Path, number: int, table: TomlTable) -> _Table:
-    """Check a [[case]] of a file, and find its trace or recipe."""
-    name = table.get("name", f"case_{number}")
-    label = f"{path}, case {name}"
-    _check_keys(label, table, (*_CASE_KEYS, *forwardable_flags()))
-    if not isinstance(name, str) or not _NAME.fullmatch(name) or name in (TRACES_FOLDER, SERIES_FILE):
-        reserved = f"{TRACES_FOLDER} or {SERIES_FILE}"
-        rule = f"must consist of letters, digits and _.+=,-, and not be {reserved}"
-        raise InputError(f"name = {name!r} {rule}", subject=label)
-    if ("recipe" in table) == ("trace" in table):
+def _list_cases(path: Path, number: int, table: Table, overrides: dict[str, str]) -> Iterator[Case]:
+    """Yield a case for each combination of the values that a [[case]] lists."""
+    label = f"{path}, case {table.get('name', f'case_{number}')}"
+    own = _CaseKeys.__struct_fields__
+    _check_keys(table, (*own, *forwardable_flags()), label)
+    keys = convert({"name": f"case_{number}"} | {key: table[key] for key in own if key in table}, _CaseKeys, label)
+    if not _NAME.fullmatch(keys.name) or keys.name in (TRACES_FOLDER, SERIES_FILE):
+        rule = f"must consist of letters, digits and _.+=,-, and not be {TRACES_FOLDER} or {SERIES_FILE}"
+        raise InputError(f"name = {keys.name!r} {rule}", subject=label)
+    trace, recipe, settings = _read_source(keys, path.resolve().parent, label)
+    values = {key: value for key, value in table.items() if key not in own} | overrides
+    listed = {key: value if isinstance(value, list) else [value] for key, value in values.items()}
+    if empty := next((key for key, value in listed.items() if not value), None):
+        raise InputError(f"{empty} = [] leaves nothing to replay", "list a value", subject=label)
+    for combination in itertools.product(*listed.values()):
+        flags = dict(zip(listed, combination, strict=True))
+        varied = [f"{key}={flags[key]}" for key, value in listed.items() if len(value) > 1]
+        sizes = {key: str(value) for key, value in flags.items() if key in CAPACITIES and is_expression(value)}
+        yield Case(
+            name="-".join([keys.name, *(_NOT_IN_NAMES.sub("_", text) for text in varied)]),
+            table=keys.name,
+            recipe=recipe,
+            trace=trace,
+            settings=settings,
+            flags=_compose_flags(label, {key: value for key, value in flags.items() if key not in sizes}),
+            sizes=sizes,
+        )
+
+
+def _read_source(keys: _CaseKeys, folder: Path, label: str) -> tuple[Path | None, str | None, tuple[str, ...]]:
+    """Return the trace of a case, or the recipe to make it from, with its settings."""
+    if (keys.recipe is None) == (keys.trace is None):
         raise InputError("the case must name either a recipe or a trace", subject=label)
-    folder = path.resolve().parent
-    trace = _find_file(label, folder / str(table["trace"])) if "trace" in table else None
-    return _Table(
-        label=label,
-        name=name,
-        recipe=_find_recipe(label, folder, str(table["recipe"])) if "recipe" in table else None,
-        trace=trace,
-        settings=_parse_settings(label, table, has_recipe=trace is None),
-        flags={key: value for key, value in table.items() if key not in _CASE_KEYS},
-    )
+    if keys.trace is not None:
+        if keys.set:
+            raise InputError("set changes a recipe, and the case names a trace", "leave out set", subject=label)
+        return _find_file(label, folder / keys.trace), None, ()
+    words = {key: str(value).lower() if isinstance(value, bool) else value for key, value in keys.set.items()}
+    return None, _find_recipe(label, folder, str(keys.recipe)), tuple(f"{key}={word}" for key, word in words.items())
 
 
 def _find_file(label: str, path: Path) -> Path:
@@ -279,42 +298,7 @@ def _find_recipe(label: str, folder: Path, name: str) -> str:
     return name
 
 
-def _parse_settings(label: str, table: TomlTable, *, has_recipe: bool) -> tuple[str, ...]:
-    """Return the table `set` as `tracegen generate --set` takes it."""
-    settings = table.get("set", {})
-    if not isinstance(settings, dict):
-        raise InputError(f"set = {settings!r} must be a table of recipe keys", subject=label)
-    if "set" in table and not has_recipe:
-        raise InputError("set changes a recipe, and the case names a trace", "leave out set", subject=label)
-    words = {key: str(value).lower() if isinstance(value, bool) else value for key, value in settings.items()}
-    return tuple(f"{key}={word}" for key, word in words.items())
-
-
-def _expand(table: _Table, overrides: dict[str, str]) -> Iterator[Case]:
-    """Yield a case for each combination of a table's listed values."""
-    values = table.flags | overrides
-    listed = {key: value if isinstance(value, list) else [value] for key, value in values.items()}
-    if empty := next((key for key, value in listed.items() if not value), None):
-        raise InputError(f"{empty} = [] leaves nothing to replay", "list a value", subject=table.label)
-    varied = [key for key, value in listed.items() if len(value) > 1]
-    for combination in itertools.product(*listed.values()):
-        flags = dict(zip(listed, combination, strict=True))
-        yield Case(
-            name="-".join([table.name, *(_name_value(key, flags[key]) for key in varied)]),
-            table=table.name,
-            recipe=table.recipe,
-            trace=table.trace,
-            settings=table.settings,
-            flags=_parse_case_flags(table.label, flags),
-        )
-
-
-def _name_value(key: str, value: object) -> str:
-    """Return KEY=VALUE as a part of a case's name."""
-    return _NOT_IN_NAMES.sub("_", f"{key}={value}")
-
-
-def _parse_case_flags(label: str, flags: Mapping[str, object]) -> tuple[str, ...]:
+def _compose_flags(label: str, flags: Mapping[str, object]) -> tuple[str, ...]:
     """Return a case's flags as words of a command line, known to be valid."""
     try:
         words = tuple(word for name, value in flags.items() for word in flag_words(name, value))
@@ -346,14 +330,3 @@ def _find_trace(case: Case, names: dict[_TraceKey, str], series: Series) -> Path
     if users and most and users > most:
         raise InputError(f"users = {users}, but {first} has {most:,}", "ask for fewer", subject=f"case {case.name}")
     return path
-
-
-def _check_keys(
-    subject: object, table: Mapping[str, object], known: Sequence[str], *, setting: str | None = None
-) -> None:
-    """Refuse a table with an unknown key, and name the known one that is most like it."""
-    for key in table:
-        if key not in known:
-            similar = difflib.get_close_matches(key, known, n=1)
-            remedy = f"did you mean {similar[0]}?" if similar else f"name one of {', '.join(known)}"
-            raise InputError(f"{key} is not known", remedy, subject=subject, setting=setting)

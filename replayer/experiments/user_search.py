@@ -223,7 +223,7 @@ class Search:
         self._decide(best, "up", best.describe())
         best = self._grow(2, DOUBLING_GAIN, best)
         if not best.is_evidence:
-            tried = _join_users(sorted(step.users for step in self.steps))
+            tried = join_users(sorted(step.users for step in self.steps))
             text = f"Not known where it peaks. Not sure: with {tried}: {best.shortcoming}."
             return Result(None, sure=False, text=text, knee=None)
         best = self._climb(self._grow(FINE_FACTOR, MIN_GAIN, best))
@@ -259,7 +259,7 @@ class Search:
         apart = {*range(max(known, default=0)), *range(fewest.users, best.users)}
         doubts = []
         if lost := sorted({step.users for step in self.steps if not step.is_evidence} - apart):
-            doubts.append(f"the trace ended, or too little was measured, with {_join_users(lost)}")
+            doubts.append(f"the trace ended, or too little was measured, with {join_users(lost)}")
         if best.saturation < LEAST_SATURATION:
             doubts.append(f"at the peak the busiest tier is busy {best.saturation:.0%} of the time")
         if lone := [step for step in (best, fewest) if not step.has_interval]:
@@ -342,7 +342,7 @@ def _list_doubts(target: Target, bounds: _Bounds, unmeasured: list[int]) -> list
     """Return why the answer between the bounds is not sure."""
     doubts = []
     if unmeasured:
-        doubts.append(f"nothing or too little was measured with {_join_users(unmeasured)}")
+        doubts.append(f"nothing or too little was measured with {join_users(unmeasured)}")
     for step in (bounds.good, bounds.bad):
         if step is not None and not target.is_excluded_by(step):
             reason = "the interval includes the target" if step.has_interval else step.no_interval
@@ -354,7 +354,7 @@ def _count_users(users: int) -> str:
     return format_count(users, "user")
 
 
-def _join_users(numbers: list[int]) -> str:
+def join_users(numbers: list[int]) -> str:
     """Return 1, 2 and 4 users."""
     *first, last = (f"{number:,}" for number in numbers)
     return f"{', '.join(first)} and {last} users" if first else _count_users(numbers[0])

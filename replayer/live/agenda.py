@@ -37,6 +37,8 @@ class Agenda:
 
     def place(self, figures: Figures) -> Figures:
         """Return the figures with the place of the replay that goes on."""
+        if not self._begun:
+            return figures
         if not self._names:
             return replace(figures, replay=f"replay {self._begun}: {self._name}")
         if self._name not in self._names or len(self._names) == 1:

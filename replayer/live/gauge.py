@@ -18,7 +18,7 @@ from replayer.record.columns import MOVES, STATUSES, TIERS
 from tracegen.schema import ENUMS, PREFILL, WRITE
 
 NOW_S: Final = 1.0
-"""The least time over which a rate of now is taken."""
+"""The time over which a rate of now is taken."""
 _GIB: Final = 2**30
 _OK: Final = STATUSES.index("ok")
 _RAG: Final = ENUMS["source"].index("rag")
@@ -173,7 +173,8 @@ class Gauge:
         while len(samples) > 2 and now_s - samples[1][0] >= NOW_S:
             samples.popleft()
         (then_s, before), (_, after) = samples[0], samples[-1]
-        rates = (after - before) / (max(now_s - then_s, 1e-9) * _GIB)
+        # A run's first rows may have been taken a moment ago, but they were not moved in a moment.
+        rates = (after - before) / (max(now_s - then_s, NOW_S) * _GIB)
         return {TIERS[tier]: TierRate(*map(float, rates[tier])) for tier in self._extent.tiers}
 
 

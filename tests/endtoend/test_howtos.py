@@ -35,7 +35,8 @@ SHORTER = {
     r"(replayer run .*)": r"\1 --users 2 --speedup 20",
     r"flag layout=null --flag throttle=nvme=\wGB/s,80us -o (today|tomorrow)": r"flag layout=null --flag throttle=nvme=9GB/s,80us -o \1",
     "--users (200|40)": "--users 2",
-    r"(replayer scenarios .*?)( --dry-run)?$": r"\1 --dry-run",  # tests/replayer/experiments/test_scenarios.py runs them
+    r"(replayer sweep scenarios .*)": r"\1 --case cpu-only --case storage-only --case cpu+storage --trials 1"
+    " --flag model=tiny-1b --flag cycles=1 --flag users=8",
     "throttle=nvme=1000": "throttle=nvme=900",
 }
 """What a command is made of, and what stands for it here."""

@@ -52,13 +52,13 @@ def test_only_regular_files_are_replaced(run: Run, tmp_path: Path) -> None:
 
 
 def test_a_dangling_link_is_not_replaced_unasked(run: Run, demo_trace: Path, tmp_path: Path) -> None:
-    for name in ("t.parquet", "t.csv", "t.svg"):
+    for name in ("t.parquet", "t.csv", "t.html"):
         (tmp_path / name).symlink_to("nowhere")
     export = ["export", "mlcommons", demo_trace, "--bytes-per-token", 8, "-o", tmp_path / "t.csv"]
     for command in (
         ["generate", DEMO, "-o", tmp_path / "t.parquet"],
         export,
-        ["info", demo_trace, "--plot", tmp_path / "t.svg"],
+        ["info", demo_trace, "-o", tmp_path / "t.html"],
     ):
         sentence(run("tracegen", *command, ok=False), "--force")
     sentence(run("tracegen", *export[:-1], f"{tmp_path}/\udcff.csv", ok=False), "not a name", "-o")
@@ -66,10 +66,10 @@ def test_a_dangling_link_is_not_replaced_unasked(run: Run, demo_trace: Path, tmp
 
 
 def test_a_file_that_is_named_like_a_partial_one_is_kept(run: Run, demo_trace: Path, tmp_path: Path) -> None:
-    for name in ("t.parquet", "t.csv", "t.svg"):
+    for name in ("t.parquet", "t.csv", "t.html"):
         (tmp_path / f"{name}.partial").write_text("precious")
     run("tracegen", "generate", DEMO, "-o", tmp_path / "t.parquet")
     run("tracegen", "export", "mlcommons", demo_trace, "--bytes-per-token", 8, "-o", tmp_path / "t.csv")
-    run("tracegen", "info", demo_trace, "--plot", tmp_path / "t.svg")
+    run("tracegen", "info", demo_trace, "-o", tmp_path / "t.html")
     assert {path.read_text() for path in tmp_path.glob("*.partial")} == {"precious"}
     assert len(list(tmp_path.iterdir())) == 6

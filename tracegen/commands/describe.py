@@ -7,39 +7,28 @@ import click
 
 import tracegen
 from tracegen.commands.options import TRACE_PATH
+from tracegen.console.answers import add_answer_flags, add_charts_flag, check_answer_file, show_answer
+from tracegen.describe.charts import list_charts
 from tracegen.describe.diff import compare_traces
-from tracegen.describe.info import add_reuse, describe, format_facts
+from tracegen.describe.info import answer_trace, describe
 from tracegen.describe.reuse import measure_reuse
 from tracegen.errors import escape_controls
 
 
 @click.command(
     short_help="Describe a trace, or draw it.",
-    epilog="Example: tracegen info trace.parquet",
+    epilog="Example: tracegen info trace.parquet -o trace.html",
 )
 @click.argument("trace", type=TRACE_PATH)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option(
-    "--plot",
-    "picture",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Draw the trace, too: .svg or .png.",
-)
-@click.option("--force", is_flag=True, help="Replace the picture if it exists.")
-def info(trace: Path, as_json: bool, picture: Path | None, force: bool) -> None:
+@add_charts_flag
+@add_answer_flags
+def info(trace: Path, output: Path | None, charts: Path | None, as_json: bool, force: bool) -> None:
     """Describe a trace: counts, lengths, reuse by source and distance, provenance."""
+    check_answer_file(output, force=force)
     opened = tracegen.read(trace)
-    if picture is not None:
-        from tracegen.describe.plot import check_picture, plot  # noqa: PLC0415 (a renderer)
-
-        check_picture(picture, force=force)
-    facts = describe(opened)
-    reuse = measure_reuse(opened)
-    if picture is not None:
-        plot(opened, picture, facts, reuse, force=force)
-    facts = add_reuse(facts, reuse)
-    click.echo(json.dumps(facts, indent=2) if as_json else escape_controls(format_facts(facts)))
+    facts, reuse = describe(opened), measure_reuse(opened)
+    drawn = list_charts(opened, facts, reuse) if output or charts else []
+    show_answer(answer_trace(facts, reuse, drawn), output, charts, as_json=as_json)
 
 
 @click.command(
@@ -82,11 +71,11 @@ def validate(trace: Path, as_json: bool) -> None:
 )
 @click.argument("a", type=TRACE_PATH)
 @click.argument("b", type=TRACE_PATH)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def diff(a: Path, b: Path, as_json: bool) -> None:
+@add_answer_flags
+def diff(a: Path, b: Path, output: Path | None, as_json: bool, force: bool) -> None:
     """Print where two traces first differ, and which totals differ; exits 1 if anything differs."""
-    comparison = compare_traces(tracegen.read(a), tracegen.read(b))
-    text = json.dumps(comparison.facts, indent=2) if as_json else escape_controls(comparison.text)
-    click.echo(text)
-    if not comparison.is_equal:
+    check_answer_file(output, force=force)
+    answer = compare_traces(tracegen.read(a), tracegen.read(b))
+    show_answer(answer, output, as_json=as_json)
+    if not answer.data["equal"]:
         raise click.exceptions.Exit(1)

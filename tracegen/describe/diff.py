@@ -1,8 +1,7 @@
 """Comparison of two traces: the first row that differs, the rows that differ, the totals."""
 
-from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Final, NotRequired, TypedDict
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 from tracegen.describe.info import Facts, describe
 from tracegen.trace.columns import DTYPES, ENUMS, Columns
 from tracegen.trace.reading import Trace
+from views.answer import Answer, Column, Table
 
 AGGREGATES: Final = (
     "ops",
@@ -27,48 +27,17 @@ AGGREGATES: Final = (
 )
 
 
-class FirstDifference(TypedDict):
-    """The first row that differs and its values; with `ends`, the row at which one trace ends."""
-
-    row: int
-    column: str
-    a: str | int
-    b: str | int
-    ends: NotRequired[bool]
+Difference = dict[str, str | int]
+"""The first row that differs and its values; with `ends`, the row at which one trace ends."""
 
 
-class ComparisonFacts(TypedDict):
-    """A comparison of two traces, as `tracegen diff --json` prints it."""
-
-    equal: bool
-    first: FirstDifference | None
-    rows_compared: int
-    rows_differing: dict[str, int]
-    aggregates: dict[str, list[float]]
-
-
-@dataclass(frozen=True)
-class TraceComparison:
-    """A comparison of traces a and b.
-
-    Attributes:
-        is_equal: all ops are equal.
-        facts: the comparison as JSON prints it.
-        text: the comparison as text.
-    """
-
-    is_equal: bool
-    facts: ComparisonFacts
-    text: str
-
-
-def compare_traces(a: Trace, b: Trace) -> TraceComparison:
-    """Compare the ops of two traces, row by row and in total.
+def compare_traces(a: Trace, b: Trace) -> Answer:
+    """Compare the ops of two traces, row by row and in total; `equal` of its data is whether they are.
 
     Raises:
         InputError: one of them cannot be read.
     """
-    first: FirstDifference | None = None
+    first: Difference | None = None
     differing = dict.fromkeys(DTYPES, 0)
     row = 0
     for batch_a, batch_b in zip_longest(a.batches(), b.batches()):
@@ -83,14 +52,32 @@ def compare_traces(a: Trace, b: Trace) -> TraceComparison:
         row += rows
     if first is None and a.ops != b.ops:
         first = {"row": min(a.ops, b.ops), "column": "op_id", "a": a.ops, "b": b.ops, "ends": True}
-    facts: ComparisonFacts = {
-        "equal": first is None,
-        "first": first,
-        "rows_compared": min(a.ops, b.ops),
-        "rows_differing": {name: number for name, number in differing.items() if number},
-        "aggregates": _compare_totals(describe(a), describe(b)),
-    }
-    return TraceComparison(first is None, facts, _format_comparison(a, b, facts))
+    compared = min(a.ops, b.ops)
+    differing = {name: number for name, number in differing.items() if number}
+    totals = _compare_totals(describe(a), describe(b))
+    return Answer(
+        title=f"{a.path} and {b.path}",
+        sentence=_say_difference(a, b, first),
+        tables=[
+            Table(
+                title=f"Rows that differ, of {compared:,}",
+                columns=[Column("column"), Column("rows"), Column("share", "share")],
+                rows=[[name, number, number / compared] for name, number in differing.items()],
+            ),
+            Table(
+                title="Totals that differ",
+                columns=[Column("total"), Column("a"), Column("b")],
+                rows=[[name, *values] for name, values in totals.items()],
+            ),
+        ],
+        data={
+            "equal": first is None,
+            "first": first,
+            "rows_compared": compared,
+            "rows_differing": differing,
+            "aggregates": totals,
+        },
+    )
 
 
 def _find_first(
@@ -98,7 +85,7 @@ def _find_first(
     batch_b: Columns,
     unequal: dict[str, NDArray[np.intp]],
     start: int,
-) -> FirstDifference | None:
+) -> Difference | None:
     """Return the first of the unequal rows of two batches, which begin at row `start`."""
     firsts = [(int(places[0]), name) for name, places in unequal.items() if len(places)]
     if not firsts:
@@ -123,21 +110,9 @@ def _compare_totals(a: Facts, b: Facts) -> dict[str, list[float]]:
     return {name: values for name, values in totals.items() if values[0] != values[1]}
 
 
-def _format_comparison(a: Trace, b: Trace, facts: ComparisonFacts) -> str:
-    first = facts["first"]
+def _say_difference(a: Trace, b: Trace, first: Difference | None) -> str:
     if first is None:
-        fingerprint = a.metadata.fingerprint
-        return f"{a.path} and {b.path} are equal: {a.ops:,} ops, fingerprint {fingerprint}"
-    if first.get("ends"):
-        equal = f"the {first['row']:,} they share are equal"
-        lines = [f"{a.path} has {a.ops:,} ops, {b.path} {b.ops:,}; {equal}"]
-    else:
-        values = f"{first['column']} = {first['a']} and {first['b']}"
-        lines = [f"first difference in row {first['row']:,}: {values}"]
-    compared = facts["rows_compared"]
-    lines += [
-        f"  {name:12}{number:>14,} of {compared:,} rows differ ({number / compared:.1%})"
-        for name, number in facts["rows_differing"].items()
-    ]
-    lines += [f"  {name:18}{total_a:>18,}{total_b:>18,}" for name, (total_a, total_b) in facts["aggregates"].items()]
-    return "\n".join(lines)
+        return f"Equal: {a.ops:,} ops, fingerprint {a.metadata.fingerprint}."
+    if "ends" in first:
+        return f"{a.path} has {a.ops:,} ops, {b.path} {b.ops:,}; the {first['row']:,} they share are equal."
+    return f"The first difference is in row {first['row']:,}: {first['column']} = {first['a']} and {first['b']}."

@@ -1,15 +1,20 @@
-"""Facts about a trace: counts, lengths, reads by source, provenance."""
+"""Facts about a trace: counts, lengths, reads by source, reuse distances, provenance."""
 
+from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any, Final, NotRequired, TypedDict, cast
+from typing import Any, Final
 
 import polars as pl
 
 from tracegen.describe.reuse import QUANTILES as DISTANCES
-from tracegen.describe.reuse import Reuse, SourceReuse
-from tracegen.errors import InputError
+from tracegen.describe.reuse import Reuse
+from tracegen.errors import InputError, format_count
 from tracegen.trace.metadata import has_guessed_sessions
 from tracegen.trace.reading import Trace
+from views.answer import Answer, Chart, Column, Table
+
+Facts = Mapping[str, Any]
+"""Facts about a trace as `tracegen info --json` prints them: totals, spreads and reads by source."""
 
 SPREADS: Final = (
     "turns_per_session",
@@ -18,65 +23,6 @@ SPREADS: Final = (
     "generated_tokens_per_request",
 )
 QUANTILES: Final = {"min": 0.0, "p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
-
-
-class Spread(TypedDict):
-    """Mean and quantiles of a value."""
-
-    mean: float
-    min: float
-    p50: float
-    p90: float
-    p99: float
-    max: float
-
-
-class SourceReads(TypedDict):
-    """Reads of one phase and source.
-
-    Without a cache, a server would recompute `tokens_read`.
-    """
-
-    phase: str
-    source: str
-    reads: int
-    tokens_read: int
-    keys: int
-
-
-class ReuseDistances(TypedDict):
-    """Reuse distances: the share of objects sampled, relative standard errors, quantiles by source."""
-
-    share: float
-    error: dict[str, float | None]
-    sources: list[SourceReuse]
-
-
-class Facts(TypedDict):
-    """Facts about a trace, as `tracegen info --json` prints them; the duration is in seconds."""
-
-    path: str
-    ops: int
-    reads: int
-    writes: int
-    deletes: int
-    decode_ops: int
-    requests: int
-    sessions: int
-    users: int
-    documents: int
-    keys: int
-    tokens_stored: int
-    tokens_read: int
-    tokens_generated: int
-    duration_s: float
-    turns_per_session: Spread
-    prompt_tokens_per_request: Spread
-    tokens_per_stored_object: Spread
-    generated_tokens_per_request: Spread
-    reuse: list[SourceReads]
-    metadata: dict[str, Any]
-    reuse_distance: NotRequired[ReuseDistances]
 
 
 def describe(trace: Trace) -> Facts:
@@ -115,14 +61,13 @@ def describe(trace: Trace) -> Facts:
         problem = f"{trace.path} cannot be read ({str(error).strip().splitlines()[0]})"
         raise InputError(problem, "copy it again") from None
     frames = dict(zip(queries, collected, strict=True))
-    facts = {
+    return {
         "path": str(trace.path),
         **frames["totals"].row(0, named=True),
         **{name: frames[name].row(0, named=True) for name in SPREADS},
         "reuse": frames["reuse"].to_dicts(),
         "metadata": asdict(trace.metadata),
     }
-    return cast("Facts", facts)
 
 
 def _list_totals() -> dict[str, pl.Expr]:
@@ -152,115 +97,91 @@ def _list_totals() -> dict[str, pl.Expr]:
 
 
 def _spread(rows: pl.LazyFrame, column: str) -> pl.LazyFrame:
-    """Compute a Spread of a column."""
+    """Compute the mean and quantiles of a column."""
     values = pl.col(column)
     quantiles = {name: values.quantile(quantile, interpolation="linear") for name, quantile in QUANTILES.items()}
     return rows.select(mean=values.mean(), **quantiles)
 
 
-def add_reuse(facts: Facts, reuse: Reuse) -> Facts:
-    """Add the reuse distances to a trace's facts, by source, in tokens."""
-    distances: ReuseDistances = {
-        "share": reuse.share,
-        "error": reuse.error,
-        "sources": reuse.summarise(),
-    }
-    return {**facts, "reuse_distance": distances}
-
-
-def format_users(facts: Facts) -> str:
-    """Format the number of users, and of documents, which are users that only store chunks."""
-    documents = facts["documents"]
-    text = f"{facts['users'] - documents:,} users"
-    return f"{text} and {documents:,} documents" if documents else text
-
-
-def format_facts(facts: Facts) -> str:
-    """Format the facts as text."""
-    return "\n".join(
-        [
-            *_format_totals(facts),
-            "",
-            *_format_spreads(facts),
-            "",
-            *_format_reads(facts),
-            *_format_distances(facts),
-            "",
-            *_format_provenance(facts),
-        ]
+def answer_trace(facts: Facts, reuse: Reuse, charts: list[Chart]) -> Answer:
+    """Answer what a trace holds, and how much of it a cache could spare."""
+    metadata = facts["metadata"]
+    distances = {"share": reuse.share, "error": reuse.error, "sources": reuse.summarise()}
+    users = format_count(facts["users"] - facts["documents"], "user")
+    documents = f" and {facts['documents']:,} documents" if facts["documents"] else ""
+    return Answer(
+        title=str(facts["path"]),
+        kicker="kv-tier-bench trace",
+        subject=[
+            f"trace format {metadata['format_version']}, {metadata['generator']}, seed {metadata['seed']}",
+            f"fingerprint {metadata['fingerprint']}",
+            f"{facts['ops']:,} ops: {facts['writes']:,} writes, {facts['reads']:,} reads,"
+            f" {facts['deletes']:,} deletes; {facts['decode_ops']:,} of them decode",
+            f"{facts['requests']:,} requests in {facts['sessions']:,} sessions of {users}{documents}"
+            f" over {facts['duration_s']:,.1f} s",
+            f"{facts['tokens_stored']:,} tokens stored under {facts['keys']:,} keys,"
+            f" {facts['tokens_read']:,} read, {facts['tokens_generated']:,} generated",
+            *_list_provenance(facts),
+        ],
+        sentence=_say_reuse(facts),
+        tables=[_tabulate_spreads(facts), _tabulate_reads(facts), _tabulate_distances(reuse)],
+        charts=charts,
+        source="the trace",
+        data={**facts, "reuse_distance": distances},
     )
 
 
-def _format_totals(facts: Facts) -> list[str]:
-    metadata = facts["metadata"]
-    return [
-        f"{facts['path']}: trace format {metadata['format_version']}, {metadata['generator']}, seed {metadata['seed']}",
-        f"  fingerprint  {metadata['fingerprint']}",
-        f"  ops          {facts['ops']:,} = {facts['writes']:,} writes + {facts['reads']:,} reads"
-        f" + {facts['deletes']:,} deletes; {facts['decode_ops']:,} of them decode",
-        f"  requests     {facts['requests']:,} in {facts['sessions']:,} sessions of"
-        f" {format_users(facts)} over {facts['duration_s']:,.1f} s",
-        f"  tokens       {facts['tokens_stored']:,} stored under {facts['keys']:,} keys,"
-        f" {facts['tokens_read']:,} read, {facts['tokens_generated']:,} generated",
+def _say_reuse(facts: Facts) -> str:
+    """Say the share of prompt tokens that a cache of unlimited size would spare."""
+    prefill = [row for row in facts["reuse"] if row["phase"] == "prefill"]
+    reused = sum(row["tokens_read"] for row in prefill)
+    whole = reused + facts["tokens_stored"]
+    return f"Of {whole:,} prompt tokens {reused:,} were stored before: no cache spares more than {reused / whole:.1%}."
+
+
+def _tabulate_spreads(facts: Facts) -> Table:
+    names = ("mean", *QUANTILES)
+    rows = [[name.replace("_", " "), *(round(facts[name][at], 1) for at in names)] for name in SPREADS]
+    return Table(title="Sizes", columns=[Column("per"), *map(Column, names)], rows=rows)
+
+
+def _tabulate_reads(facts: Facts) -> Table:
+    rows = [
+        [f"{row['phase']} {row['source']}", row["reads"], row["tokens_read"], row["keys"]] for row in facts["reuse"]
     ]
+    columns = [Column("phase and source"), Column("reads"), Column("tokens"), Column("keys")]
+    return Table(title="Reads", columns=columns, rows=rows)
 
 
-def _format_spreads(facts: Facts) -> list[str]:
-    lines = [f"  {'per':30}{'mean':>10}" + "".join(f"{name:>10}" for name in QUANTILES)]
-    for name in SPREADS:
-        spread = cast("dict[str, float]", facts[name])
-        quantiles = "".join(f"{spread[quantile]:>10,.0f}" for quantile in QUANTILES)
-        lines.append(f"  {name.replace('_', ' '):30}{spread['mean']:>10,.1f}{quantiles}")
-    return lines
+def _tabulate_distances(reuse: Reuse) -> Table:
+    """Tabulate reuses and their distances in tokens, by source."""
+    rows = [[row["source"], row["reuses"], *(row[name] for name in DISTANCES)] for row in reuse.summarise()]
+    notes = []
+    if reuse.share < 1:
+        errors = {name.removeprefix("distance_"): error for name, error in reuse.error.items() if error is not None}
+        words = ", ".join(f"{name} ±{error:.1%}" for name, error in errors.items())
+        notes = [
+            f"Counts are exact; distances are those of {reuse.share:.2%} of the objects.",
+            f"Standard error of all: {words or 'not known'}.",
+        ]
+    columns = [Column("source"), Column("reuses"), *(Column(name.removeprefix("distance_")) for name in DISTANCES)]
+    return Table(title="Reuse distance, tokens", columns=columns, rows=rows, notes=notes)
 
 
-def _format_reads(facts: Facts) -> list[str]:
-    lines = [f"  {'reads by phase and source':30}{'reads':>10}{'tokens':>16}{'keys':>10}"]
-    for row in facts["reuse"]:
-        name = f"{row['phase']} {row['source']}"
-        numbers = f"{row['reads']:>10,}{row['tokens_read']:>16,}{row['keys']:>10,}"
-        lines.append(f"  {name:30}{numbers}")
-    return lines
-
-
-def _format_distances(facts: Facts) -> list[str]:
-    """Format the number of reuses and their distances, by source."""
-    if "reuse_distance" not in facts:
-        return []
-    distances = facts["reuse_distance"]
-    columns = "".join(f"{name:>16}" for name in ("p50", "p90", "p99", "max"))
-    lines = ["", f"  {'reuse distance, tokens':30}{'reuses':>10}{columns}"]
-    for row in distances["sources"]:
-        distances_by_name = cast("dict[str, float | None]", row)
-        quantiles = [distances_by_name[name] for name in DISTANCES]
-        numbers = "".join(f"{'-' if number is None else format(number, ',.0f'):>16}" for number in quantiles)
-        lines.append(f"  {row['source']:30}{row['reuses']:>10,}{numbers}")
-    share = distances["share"]
-    if share < 1:
-        errors = "".join(f"{'-' if error is None else f'±{error:.1%}':>16}" for error in distances["error"].values())
-        lines.append(f"  {'standard error of all':40}{errors}")
-        lines.append(f"  counts are exact; distances are those of {share:.2%} of the objects")
-    return lines
-
-
-def _format_provenance(facts: Facts) -> list[str]:
+def _list_provenance(facts: Facts) -> list[str]:
     metadata = facts["metadata"]
     lines = []
     if tokenizer := metadata["tokenizer"]:
-        digest = str(tokenizer.get("digest"))[:12]
-        lines.append(f"  tokenizer    {tokenizer['name']} (sha256 {digest}…)")
+        lines.append(f"tokenizer {tokenizer['name']} (sha256 {str(tokenizer.get('digest'))[:12]}…)")
     for source in metadata["sources"]:
         digest = str(source.get("sha256"))[:12]
-        licence = source.get("licence")
-        lines.append(f"  source       {source['name']} (sha256 {digest}…, licence: {licence})")
+        lines.append(f"source {source['name']} (sha256 {digest}…, licence: {source.get('licence')})")
     if has_guessed_sessions(metadata["recipe"]):
-        guess = "guessed: the source names none, so reuse across turns is an assumption"
-        lines.append(f"  sessions     {guess}")
+        lines.append("sessions guessed: the source names none, so reuse across turns is an assumption")
     if metadata["block_tokens"]:
         chained = "prefix-chained" if metadata["prefix_chained"] else "not chained"
-        lines.append(f"  blocks       of {metadata['block_tokens']} tokens, {chained}")
+        lines.append(f"blocks of {metadata['block_tokens']} tokens, {chained}")
     others = {name: number for name, number in metadata["counts"].items() if name not in facts}
     if others:
-        counts = ", ".join(f"{number:,} {name.replace('_', ' ')}" for name, number in others.items())
-        lines.append(f"  from it      {counts}")
+        lines.append("from it: " + ", ".join(f"{number:,} {name.replace('_', ' ')}" for name, number in others.items()))
     return lines

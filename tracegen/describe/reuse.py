@@ -6,9 +6,8 @@ for storage hierarchies", 1970). Beyond a million touches, objects are sampled b
 distances scaled (SHARDS: Waldspurger et al., "Efficient MRC construction with SHARDS", FAST'15).
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, TypedDict, cast
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,16 +29,8 @@ _HASHES: Final = 1 << 24
 _SOURCES: Final = len(ENUMS["source"])
 
 
-class SourceReuse(TypedDict):
-    """Touches, reuses (hits of an unlimited cache) and distances in tokens, of one source or of all."""
-
-    source: str
-    touches: int
-    reuses: int
-    distance_p50: float | None
-    distance_p90: float | None
-    distance_p99: float | None
-    distance_max: float | None
+SourceReuse = dict[str, Any]
+"""Touches, reuses (hits of an unlimited cache) and distances in tokens, of one source or of all."""
 
 
 @dataclass(frozen=True)
@@ -80,8 +71,7 @@ class Reuse:
             if touches:
                 distance = self.distance if is_all else self.distance[self.source == code]
                 counts = {"source": name, "touches": touches, "reuses": reuses}
-                row = {**counts, **_quantiles(distance, reuses, self.share)}
-                rows.append(cast("SourceReuse", row))
+                rows.append(counts | _quantiles(distance, reuses, self.share))
         return rows
 
     def hit_curve(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -101,7 +91,7 @@ class Reuse:
         return sizes, np.clip(hits / expected, 0, 1)
 
 
-def _quantiles(distance: Ints, reuses: int, share: float) -> Mapping[str, float | None]:
+def _quantiles(distance: Ints, reuses: int, share: float) -> dict[str, float | None]:
     """Compute the quantiles of the distances of all reuses from those of the sampled ones.
 
     If the sample has too few or too many reuses, the difference is taken to be at the shortest

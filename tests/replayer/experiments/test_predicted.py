@@ -1,4 +1,4 @@
-"""Predicted searches: the answer computed from a profile's speed; predictions beside the scenarios."""
+"""Predicted searches: the answer computed from a profile's speed."""
 
 import json
 from pathlib import Path
@@ -29,7 +29,7 @@ def test_a_predicted_search_finds_the_users_computed_from_the_speed(run: Run, tm
     computed = (target_ms / 1e3 + THINK_S) * MIB_S * 2**20 / BYTES
     assert abs(report["result"]["users"] - computed) <= 0.1 * computed + 1, "users are whole"
     assert report["result"]["text"].startswith("predicted from a data sheet, the profile pipe: ")
-    assert (report["prediction"]["profile"], report["prediction"]["speeds"]) == ("pipe", {})
+    assert (report["prediction"]["profile"], report["prediction"]["speeds"]) == ("pipe", None)
     rows = report["autoscaling_stats"]
     assert all(row["trials"] == 1 for row in rows)
     for row in (row for row in rows if row["evidence"]):

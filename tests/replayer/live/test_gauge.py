@@ -70,6 +70,6 @@ def test_a_warm_up_is_named_until_an_op_after_it_was_logged() -> None:
 def test_rates_are_of_the_last_second() -> None:
     run = Watched(Span(duration_s=100))
     rates = [run.read(half / 2, nvme_bytes=2**30 if half <= 4 else 0).tiers["nvme"].read_gib_s for half in range(1, 9)]
-    assert rates == [2, 2, 2, 2, 1, 0, 0, 0], "a GiB each half second, until 2 s"
+    assert rates == [1, 2, 2, 2, 1, 0, 0, 0], "a GiB each half second, until 2 s"
     assert run.read(4.5).tiers["cpu"].read_gib_s == 0
     assert run.read(5).hit_rate is None, "no prompt was read"

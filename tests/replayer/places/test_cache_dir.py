@@ -18,8 +18,7 @@ COMMANDS = {
     "run": ["run", "t.parquet", "--model", "tiny-1b"],
     "sweep": ["sweep", "grid.toml"],
     "autoscale": ["autoscale", "t.parquet", "--mode", "capacity", "--model", "tiny-1b", "--users", "1"],
-    "scenarios": ["scenarios", "storage-only"],
-    "scenarios dry": ["scenarios", "storage-only", "--dry-run"],
+    "dry sweep": ["sweep", "scenarios", "--dry-run"],
 }
 
 

@@ -54,13 +54,13 @@ def test_sweeps_are_found_by_name(run: Run, tmp_path: Path, monkeypatch: pytest.
     assert "at most 31.9 minutes for --duration, --drain and pauses\n" in printed, "4 x 3 x 132 s + 11 x 30 s"
     sentence(
         run("replayer", "sweep", "drives", "-o", "sweep", ok=False, cwd=tmp_path),
-        "drives: no file or sweep has this name; name a TOML file or one of demo, drive, engines, load, submission-full, submission-smoke.",
+        "drives: no file or sweep has this name; name a TOML file or one of demo, drive, engines, load, scenarios, ",
     )
     Path("drive").mkdir()
     assert "chat-users=50" in run("replayer", "sweep", "drive", "--dry-run", "-o", "drive", cwd=tmp_path).stdout
     Path("drive").rmdir()
     Path("drive").write_text("nonsense = 1")
-    sentence(run("replayer", "sweep", "drive", "-o", "sweep", ok=False, cwd=tmp_path), "nonsense is not known")
+    sentence(run("replayer", "sweep", "drive", "-o", "sweep", ok=False, cwd=tmp_path), "nonsense is unknown")
 
 
 def test_flags_override_the_file(run: Run, place: Path, tmp_path: Path) -> None:
@@ -74,49 +74,24 @@ def test_flags_override_the_file(run: Run, place: Path, tmp_path: Path) -> None:
 
 
 REFUSED = {
-    "no TOML": ("trials = [", "grid.toml: not TOML: "),
-    "an unknown key": (f"trails = 2\n{CASE}", "grid.toml: trails is not known; did you mean trials?"),
-    "an unknown flag": (f"{CASE}wokers = 2\n", "grid.toml, case a: wokers is not known; did you mean workers?"),
-    "a flag that the series sets": (
-        f"{CASE}cache_dir = '/mnt'\n",
-        "grid.toml, case a: cache_dir is not known; name one of ",
-    ),
-    "not a number": (
-        f"{CASE}workers = [1, 'many']\n",
-        "grid.toml, case a: Invalid value for '--workers': 'many' is not a whole number.",
-    ),
+    "no TOML": ("trials = [", "grid.toml: is not TOML"),
+    "an unknown key": (f"trails = 2\n{CASE}", "grid.toml: trails is unknown; did you mean trials?"),
+    "an unknown flag": (f"{CASE}wokers = 2\n", "grid.toml, case a: wokers is unknown; did you mean workers?"),
+    "a flag that the series sets": (f"{CASE}cache_dir = '/mnt'\n", "grid.toml, case a: cache_dir is unknown; "),
     "not a choice": (f"{CASE}pace = 'fast'\n", "grid.toml, case a: Invalid value for '--pace': 'fast' is not one of "),
-    "no case": (
-        "trials = 2\n",
-        "grid.toml: the file has no [[case]]; name a recipe or a trace in each, and flags of `replayer run`.",
-    ),
-    "not a table": ("case = 3\n", "grid.toml: the file has no [[case]]"),
+    "no case": ("trials = 2\n", "grid.toml: case is missing"),
     "two cases with one name": (CASE + CASE, "grid.toml: two cases have the name a; give each its own."),
-    "one value twice": (
-        f"{CASE}workers = [1, 1]\n",
-        "grid.toml: two cases have the name a-workers=1; give each its own",
+    "one value twice": (f"{CASE}workers = [1, 1]\n", "grid.toml: two cases have the name a-workers=1"),
+    "no recipe": ('[[case]]\nrecipe = "x.toml"\n', "grid.toml, case case_1: {place}/x.toml does not exist"),
+    "no such recipe": ('[[case]]\nrecipe = "x"\n', "case case_1: no recipe is called x"),
+    "neither recipe nor trace": ('[[case]]\nmodel = "tiny-1b"\n', "case case_1: the case must name either "),
+    "both recipe and trace": (f'{CASE}recipe = "quick.parquet"\n', "case a: the case must name either "),
+    "a path as a name": (CASE.replace('"a"', '"../a"'), "grid.toml, case ../a: name = '../a' must consist of"),
+    "no trials": (f"trials = 0\n{CASE}", "grid.toml: trials is 0; write a whole number from 1 to 1,000."),
+    "a size of no tier": (
+        f"{CASE}workers = '2x'\n",
+        "case a: Invalid value for '--workers': '2x' is not a whole number",
     ),
-    "no recipe": ('[[case]]\nrecipe = "x.toml"\n', "grid.toml, case case_1: {place}/x.toml does not exist; name paths"),
-    "no such recipe": ('[[case]]\nrecipe = "x"\n', "case case_1: no recipe is called x; name a file"),
-    "no trace": (
-        '[[case]]\ntrace = "x.parquet"\n',
-        "grid.toml, case case_1: {place}/x.parquet does not exist; name paths",
-    ),
-    "neither recipe nor trace": (
-        '[[case]]\nmodel = "tiny-1b"\n',
-        "grid.toml, case case_1: the case must name either a recipe or a trace.",
-    ),
-    "both recipe and trace": (
-        f'{CASE}recipe = "quick.parquet"\n',
-        "grid.toml, case a: the case must name either a recipe or a trace.",
-    ),
-    "a path as a name": (
-        CASE.replace('"a"', '"../a"'),
-        "grid.toml, case ../a: name = '../a' must consist of letters, digits and",
-    ),
-    "no trials": (f"trials = 0\n{CASE}", "grid.toml: trials = 0 must be from 1 to 1,000."),
-    "trials that are not a number": (f"trials = true\n{CASE}", "grid.toml: trials = True must be from 1 to 1,000."),
-    "a negative pause": (f"pause_s = -1\n{CASE}", "grid.toml: pause_s = -1 must be from 0 to 86,400 seconds."),
 }
 
 
@@ -143,7 +118,8 @@ def test_wrong_flags_are_refused(run: Run, place: Path, tmp_path: Path) -> None:
     ):
         sentence(run_sweep(run, path, *flags, ok=False), words)
     sentence(
-        run("replayer", "sweep", tmp_path / "no.toml", "-o", tmp_path / "sweep", ok=False), "no.toml: No such file"
+        run("replayer", "sweep", tmp_path / "no.toml", "-o", tmp_path / "sweep", ok=False),
+        "no.toml: cannot be read (No such file",
     )
     assert sorted(path.name for path in tmp_path.iterdir()) == ["grid.toml", "quick.parquet"]
 

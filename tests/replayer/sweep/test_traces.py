@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from replayer.experiments.children import run_analysis
-from replayer.experiments.replay_series import Cache, Series
+from replayer.experiments.series import ReplayMeans, Series
+from replayer.experiments.sizes import Room
 from replayer.experiments.sweep import load_sweep
 from replayer.experiments.sweep import run_sweep as replay_cases
 from replayer.live.figures import Screen
@@ -69,7 +70,7 @@ users = 3
 
 def test_cases_that_differ_in_flags_share_a_trace(place: Path, tmp_path: Path) -> None:
     series: Any = RecordingSeries(tmp_path, place / "quick.parquet")
-    replay_cases(load_sweep(write_grid(tmp_path, SHARED)), series)
+    replay_cases(load_sweep(write_grid(tmp_path, SHARED)), series, Room({}, {}))
     assert series.made == {"chat": (), "short": ("users=2",), "chat-verify=off": ("users=3",)}
     used = {name.split("/")[0]: path.stem for name, path in series.replayed}
     grids = {f"chat-users={users}-workers={workers}": "chat" for users in (1, 2) for workers in (1, 2)}
@@ -96,8 +97,8 @@ def test_modules_in_the_working_directory_are_not_taken_for_ours(
     for name in ("analysis", "tracegen", "replayer"):
         (tmp_path / f"{name}.py").write_text(f"raise SystemExit('{name}.py of the user')\n")
     monkeypatch.chdir(tmp_path)
-    assert run_analysis("metrics", "hit_rate", display=Screen()).startswith("hit_rate: ")
-    with Series(tmp_path / "sweep", {}, Cache(tmp_path / "cache", make=True)) as series:
+    assert run_analysis("metrics", "hit_rate", screen=Screen()).startswith("hit_rate: ")
+    with Series(tmp_path / "sweep", {}, ReplayMeans(tmp_path / "cache", make_cache_dir=True)) as series:
         flags = ["--model", "tiny-1b", "--duration", "100"]
         directory = series.replay("a/trial_1", place / "quick.parquet", flags)
         settings = ("users=1", "requests=2", "mix.personas=1")

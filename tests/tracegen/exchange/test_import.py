@@ -296,7 +296,7 @@ def test_the_import_and_export_commands_work(run: Run, tmp_path: Path) -> None:
     (source,) = Trace(trace).metadata.sources
     assert source["licence"] == "Apache-2.0"
     assert len(source["sha256"]) == 64
-    assert "blocks       of 512 tokens, prefix-chained" in run("tracegen", "info", trace).stdout
+    assert "blocks of 512 tokens, prefix-chained" in run("tracegen", "info", trace).stdout
     run("tracegen", "export", "mlcommons", trace, "--bytes-per-token", 64, "-o", tmp_path / "io.csv.zst")
     again = ["tracegen", "import", "mlcommons", tmp_path / "io.csv.zst", "--bytes-per-token", 64]
     run(*again, "-o", tmp_path / "io.parquet")

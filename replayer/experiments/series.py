@@ -12,14 +12,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
+import msgspec
+
 from replayer.experiments import children
 from replayer.experiments.children import PYTHON, ChildFailedError
-from replayer.experiments.prediction import Predictor
+from replayer.flags.forwarded_flags import setting_of_flag
+from replayer.flags.profile_flags import profile_words
 from replayer.flags.progress_flags import PROGRESS_TO_PROGRAMS
+from replayer.flags.run_flags import LoadFlags
 from replayer.live.agenda import Agenda
 from replayer.live.figures import Figures, Screen
+from replayer.planning.plan_settings import PlanSettings
 from replayer.record.reading import read_ranks, read_run
 from replayer.record.run_info import RanksInfo, RunInfo
+from replayer.run.predicted import AssumedSystem
 from replayer.tiers.cache_dir import check_parent
 from tracegen.errors import InputError, format_count
 from tracegen.schema import Trace
@@ -27,66 +33,69 @@ from tracegen.schema import Trace
 SERIES_FILE: Final = "series.json"
 TRACES_FOLDER: Final = "traces"
 RANK_FIELD: Final = "{rank}"
+_PREDICTABLE: Final = frozenset((*PlanSettings.__annotations__, *LoadFlags.__dataclass_fields__))
+"""Settings that `replayer predict` takes as `replayer run` does."""
 
 
 @dataclass(frozen=True)
-class Cache:
-    """The cache directory of every replay of a series; None: no replay needs one.
+class ReplayMeans:
+    """The means by which a series makes its replays: on tiers, by several ranks, or from a profile.
 
     Attributes:
-        make: make the directory if it does not exist.
-    """
-
-    directory: Path | None = None
-    make: bool = False
-
-    def check(self) -> None:
-        """Refuse a directory that does not exist and is not to be made.
-
-        Raises:
-            InputError: it does not exist, or is not a directory.
-        """
-        if self.directory is not None:
-            check_parent(self.directory, make=self.make)
-
-    def flags(self) -> list[str]:
-        """Return the flags of `replayer run` for it."""
-        if self.directory is None:
-            return []
-        make = ["--make-cache-dir"] if self.make else []
-        return ["--cache-dir", str(self.directory), "--clean", *make]
-
-
-@dataclass(frozen=True)
-class RankProcesses:
-    """The processes of every replay of a series.
-
-    Attributes:
-        count: 1: no MPI.
+        cache_dir: of every replay; None: no replay needs one.
+        make_cache_dir: make it if it does not exist.
+        ranks: processes of every replay; 1: no MPI.
         mpirun: the command that starts several, with its flags.
+        profile: name or file of the profile from which replays are predicted; None: they are made.
+        system: the content of that profile, with the speeds of tiers.
+
+    Raises:
+        InputError: they do not work.
     """
 
-    count: int = 1
+    cache_dir: Path | None = None
+    make_cache_dir: bool = False
+    ranks: int = 1
     mpirun: str = "mpirun"
+    profile: str | None = None
+    system: AssumedSystem | None = None
 
-    def check(self) -> None:
-        """Refuse several processes that cannot be started.
+    def __post_init__(self) -> None:
+        if self.ranks > 1:
+            if not shutil.which((shlex.split(self.mpirun) or [""])[0]):
+                problem = f"{self.mpirun!r} is not an installed command"
+                raise InputError(problem, "install MPI, or pass `mpirun`", setting="ranks", subject=self.ranks)
+        elif self.cache_dir is not None:  # a directory of several ranks may be on other hosts
+            if self.system is not None:
+                problem = "predictions need no directory"
+                raise InputError(problem, "leave it out", subject=self.cache_dir, setting="cache_dir")
+            check_parent(self.cache_dir, make=self.make_cache_dir)
 
-        Raises:
-            InputError: mpirun is not installed.
-        """
-        if self.count == 1:
-            return
-        program = (shlex.split(self.mpirun) or [""])[0]
-        if not shutil.which(program):
-            problem = f"{self.mpirun!r} is not an installed command"
-            raise InputError(problem, "install MPI, or pass `mpirun`", setting="ranks", subject=self.count)
+    def check_flags(self, words: Sequence[str]) -> None:
+        """Refuse flags of `replayer run` whose values are the profile's in a prediction."""
+        settings = (setting_of_flag(word) for word in words if self.system is not None)
+        if setting := next((one for one in settings if one is not None and one not in _PREDICTABLE), None):
+            problem = "predictions are made under the conditions of their profile"
+            raise InputError(problem, "leave it out", setting=setting)
 
-    def wrap(self, command: list[str]) -> list[str]:
-        """Return the command that starts a `replayer run` in every process."""
-        if self.count == 1:
+    def record(self) -> dict[str, object]:
+        """Return what series.json holds: where the replays are made does not decide them."""
+        recorded: dict[str, object] = {"ranks": self.ranks}
+        if self.system is not None:
+            recorded["prediction"] = msgspec.to_builtins(self.system.describe())
+        return recorded
+
+    def compose_command(self, words: list[str]) -> list[str]:
+        """Return the command of a replay with these words."""
+        if self.profile is not None and self.system is not None:
+            return [*PYTHON, "replayer", "predict", *words, *profile_words(self.profile, self.system.speeds)]
+        command = [*PYTHON, "replayer", "run", *words]
+        if self.cache_dir is not None:
+            command += ["--cache-dir", str(self.cache_dir), "--clean"]
+            command += ["--make-cache-dir"] if self.make_cache_dir else []
+        if self.ranks == 1:
             return command
-        return [*shlex.split(self.mpirun), "-n", str(self.count), *command, "--ranks", "replicate"]
+        return [*shlex.split(self.mpirun), "-n", str(self.ranks), *command, "--ranks", "replicate"]
 
 
 class Series:
@@ -95,12 +104,11 @@ class Series:
     Args:
         directory: made, or continued if an equal series was begun in it.
         settings: what decides the replays, for series.json; anything that JSON or str() can hold.
-        cache: of every replay.
-        ranks: of every replay.
-        display: where progress is reported.
+        means: of every replay.
+        screen: where progress is reported.
 
     Attributes:
-        directory, cache, display: as passed.
+        directory, screen: as passed.
         agenda: of the replays; whoever knows them all replaces it.
 
     Raises:
@@ -111,20 +119,15 @@ class Series:
         self,
         directory: Path,
         settings: Mapping[str, object],
-        cache: Cache | None = None,
-        ranks: RankProcesses | None = None,
-        display: Screen | None = None,
+        means: ReplayMeans | None = None,
+        screen: Screen | None = None,
     ) -> None:
         self.directory = directory
-        self.cache = cache or Cache()
-        self.display = display or Screen()
+        self.screen = screen or Screen()
         self.agenda = Agenda()
         self._said = set[str]()
-        self._ranks = ranks or RankProcesses()
-        if self._ranks.count == 1:  # a directory of several ranks may be on other hosts
-            self.cache.check()
-        self._ranks.check()
-        recorded = json.loads(json.dumps({**settings, "ranks": self._ranks.count}, default=str))
+        self._means = means or ReplayMeans()
+        recorded = json.loads(json.dumps({**settings, **self._means.record()}, default=str))
         try:
             directory.mkdir(parents=True, exist_ok=True)
             self._lock = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
@@ -141,7 +144,7 @@ class Series:
         """Record the settings of a new series, or compare them; return whether it is new."""
         path = self.directory / SERIES_FILE
         if path.exists():
-            self._compare(path, settings)
+            self._compare(settings)
             return False
         partial = path.with_suffix(".partial")  # left by a process killed while it wrote the file
         others = sorted(entry.name for entry in self.directory.iterdir() if entry != partial)
@@ -152,15 +155,11 @@ class Series:
         partial.replace(path)
         return True
 
-    def _compare(self, path: Path, settings: Mapping[str, object]) -> None:
+    def _compare(self, settings: Mapping[str, object]) -> None:
         """Refuse to continue a series that was begun with other settings."""
-        try:
-            before = json.loads(path.read_text())
-        except ValueError:
-            before = None
-        if before == settings:
+        recorded = read_series(self.directory)
+        if recorded == settings:
             return
-        recorded = before if isinstance(before, dict) else {}
         different = [name for name in settings if recorded.get(name, ...) != settings[name]]
         problem = f"was begun with other settings ({', '.join(different) or 'fewer now'})"
         remedy = "name a new directory with `output`, or repeat the command that began it"
@@ -174,29 +173,12 @@ class Series:
             with contextlib.suppress(OSError):
                 self.directory.rmdir()
 
-    def _rest(self, seconds: float, name: str) -> None:
-        """Wait until the last replay ended this long ago; without one there is no wait."""
-        ends = [file.stat().st_mtime_ns for file in self.directory.glob("**/run.json")]
-        if not ends:
-            return
-        left = seconds - (time.time_ns() - max(ends)) / 1e9
-        if left > 0:
-            self.display.say(f"{left:.0f} s of pause before {name}")
-        while left > 0:
-            paused = Figures("pausing", "s", seconds - left, seconds, left)
-            self.display.show(self.agenda.place(paused))
-            time.sleep(min(1, left))
-            left = seconds - (time.time_ns() - max(ends)) / 1e9
-
-    def close(self) -> None:
-        """Let other processes work in the directory."""
-        os.close(self._lock)
-
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *exception: object) -> None:
-        self.close()
+    def __exit__(self, *_error: object) -> None:
+        """Let other processes work in the directory."""
+        os.close(self._lock)
 
     def make_trace(self, name: str, recipe: str | None, settings: Sequence[str] = ()) -> Path:
         """Make a trace for each rank, with the recipe's seed + rank, unless it exists.
@@ -214,12 +196,12 @@ class Series:
         """
         folder = self.directory / TRACES_FOLDER
         folder.mkdir(exist_ok=True)
-        suffix = f"-{RANK_FIELD}" if self._ranks.count > 1 else ""
+        suffix = f"-{RANK_FIELD}" if self._means.ranks > 1 else ""
         path = folder / f"{name}{suffix}.parquet"
         words = [*([recipe] if recipe else []), *(f"--set={setting}" for setting in settings)]
         first = path_of_rank(path, 0)
         self._generate(first, words)
-        for rank in range(1, self._ranks.count):
+        for rank in range(1, self._means.ranks):
             seed = Trace(first).metadata.seed + rank
             self._generate(path_of_rank(path, rank), [*words, "--seed", str(seed)])
         return path
@@ -232,24 +214,12 @@ class Series:
         log = path.with_suffix(".log")
         command = [*PYTHON, "tracegen", "generate", *words, "-o", str(path)]
         self._show(Figures(f"making {name}"))
-        if code := children.run_logged(command, log, self.display.say):
-            raise ChildFailedError(
-                f"`tracegen generate` ended with exit code {code}",
-                f"mend what {log} ends with, then repeat the command",
-                subject=path,
-                exit_code=code,
-            )
+        if code := children.run_logged(command, log, self.screen.say):
+            raise _child_failure("`tracegen generate`", code, log, path)
         trace = Trace(path)
-        self.display.say(f"{name}: {format_count(trace.ops, 'op')}, fingerprint {trace.metadata.fingerprint}")
+        self.screen.say(f"{name}: {format_count(trace.ops, 'op')}, fingerprint {trace.metadata.fingerprint}")
 
-    def replay(
-        self,
-        name: str,
-        trace: Path,
-        flags: Sequence[str],
-        predictor: Predictor | None = None,
-        pause_s: float = 0,
-    ) -> Path:
+    def replay(self, name: str, trace: Path, flags: Sequence[str], pause_s: float = 0) -> Path:
         """Replay a trace into a run directory of the series, unless that run is complete.
 
         A run that was interrupted is replaced; one that failed is moved aside.
@@ -257,8 +227,7 @@ class Series:
         Args:
             name: of the run directory, relative to the series.
             trace: to replay.
-            flags: of `replayer run`.
-            predictor: predicts the replay instead; then the flags are also of `replayer predict`.
+            flags: of `replayer run`, or of `predict`.
             pause_s: seconds since the end of the last replay, so that the device comes to rest.
 
         Returns:
@@ -278,31 +247,37 @@ class Series:
             self._move_aside(directory, log)
         force = ["--force"] if status else []
         words = [str(trace), *flags, *force, "-o", str(directory), *PROGRESS_TO_PROGRAMS]
-        if predictor is not None:
-            command = [*PYTHON, "replayer", "predict", *words, *predictor.flags()]
-        else:
-            run = [*PYTHON, "replayer", "run", *words, *self.cache.flags()]
-            command = self._ranks.wrap(run)
         self.agenda.begin(name)
         self._show(Figures("starting"))
-        if code := children.run_logged(command, log, self._say_once, self._show):
+        if code := children.run_logged(self._means.compose_command(words), log, self._say_once, self._show):
             raise _replay_failure(directory, log, code)
         self.agenda.end()
         info = _read_info(directory)
-        origin = "" if predictor is None else "predicted, "
-        ops = format_count(info.ops_executed or 0, "op")
-        self.display.say(f"{name}: {origin}{info.status}, {ops}")
+        origin = "" if self._means.system is None else "predicted, "
+        self.screen.say(f"{name}: {origin}{info.status}, {format_count(info.ops_executed or 0, 'op')}")
         return directory
+
+    def _rest(self, seconds: float, name: str) -> None:
+        """Wait until the last replay ended this long ago; without one there is no wait."""
+        ends = [file.stat().st_mtime_ns for file in self.directory.glob("**/run.json")]
+        if not ends:
+            return
+        left = seconds - (time.time_ns() - max(ends)) / 1e9
+        if left > 0:
+            self.screen.say(f"{left:.0f} s of pause before {name}")
+        while left > 0:
+            self._show(Figures("pausing", "s", seconds - left, seconds, left))
+            time.sleep(min(1, left))
+            left = seconds - (time.time_ns() - max(ends)) / 1e9
 
     def _say_once(self, line: str) -> None:
         """Say a line of a replay, unless another replay has said the same."""
         if line not in self._said:
             self._said.add(line)
-            self.display.say(line)
+            self.screen.say(line)
 
     def _show(self, figures: Figures) -> None:
-        """Show the figures of the replay that goes on."""
-        self.display.show(self.agenda.place(figures))
+        self.screen.show(self.agenda.place(figures))
 
     def _move_aside(self, directory: Path, log: Path) -> None:
         """Rename the directory and the log of a failed run to the first free names."""
@@ -312,7 +287,16 @@ class Series:
         directory.rename(aside)
         if log.exists():
             log.rename(aside.with_name(f"log-failed-{number}-{directory.name}.txt"))
-        self.display.warn(f"{directory} had failed; it is in {aside.name} now.")
+        self.screen.warn(f"{directory} had failed; it is in {aside.name} now.")
+
+
+def read_series(directory: Path) -> dict[str, object]:
+    """Return the settings of the series that was begun in a directory; empty: there is none."""
+    try:
+        content = json.loads((directory / SERIES_FILE).read_text())
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
 
 
 def _replay_failure(directory: Path, log: Path, code: int) -> ChildFailedError:
@@ -321,9 +305,13 @@ def _replay_failure(directory: Path, log: Path, code: int) -> ChildFailedError:
         reason = str(_read_info(directory).reason).rstrip(".")
         remedy = "complete trials stay: mend the cause, then repeat the command"
         return ChildFailedError(f"the replay failed: {reason}", remedy, subject=directory, exit_code=code)
-    problem = f"the replay ended with exit code {code}"
+    return _child_failure("the replay", code, log, directory)
+
+
+def _child_failure(command: str, code: int, log: Path, subject: Path) -> ChildFailedError:
+    problem = f"{command} ended with exit code {code}"
     remedy = f"mend what {log} ends with, then repeat the command"
-    return ChildFailedError(problem, remedy, subject=directory, exit_code=code)
+    return ChildFailedError(problem, remedy, subject=subject, exit_code=code)
 
 
 def path_of_rank(path: Path, rank: int) -> Path:
