@@ -1,17 +1,16 @@
 """Replays traces on a waterfall of KV-cache tiers and logs every move."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from replayer.planning.plan_settings import PlanSettings
-    from replayer.planning.plan_trace import PlannedTrace
+    from replayer.options.plan_trace import PlannedTrace
     from tracegen.schema import Trace
 
 __all__ = ["plan"]
 
 
-def plan(trace: "Path | str | Trace", **settings: "Unpack[PlanSettings]") -> "PlannedTrace":
+def plan(trace: "Path | str | Trace", **settings: Any) -> "PlannedTrace":
     """Plan a trace without any I/O on a tier.
 
         planned = replayer.plan("trace.parquet", model="llama3.1-8b", cpu_mem_gb=4)
@@ -22,8 +21,7 @@ def plan(trace: "Path | str | Trace", **settings: "Unpack[PlanSettings]") -> "Pl
         trace: a trace, or its path.
         settings: those of `replayer plan` by their Python names, as in `storage_capacity_gb`:
             capacities in GiB, `math.inf` for unlimited ones. A setting that is absent has the
-            value in the trace's recipe, else the default of the command.
-            `replayer.planning.plan_settings.PlanSettings` describes each.
+            value in the trace's recipe, else the default of the command (docs/options.md).
 
     Returns:
         The plan with its `summary`: `hits`, `stores`, `read_bytes`, `write_bytes`, `peak_bytes` by
@@ -33,6 +31,6 @@ def plan(trace: "Path | str | Trace", **settings: "Unpack[PlanSettings]") -> "Pl
         tracegen.errors.InputError: the trace cannot be read or breaks an invariant, or a setting
             is wrong; with the fields `problem`, `remedy`, `subject` and `setting`.
     """
-    from replayer.planning.plan_trace import plan_trace  # noqa: PLC0415 (takes time to import)
+    from replayer.options.plan_trace import plan_trace  # noqa: PLC0415 (takes time to import)
 
     return plan_trace(trace, **settings)

@@ -53,13 +53,19 @@ class ToolError(Exception):
             flag = flag_of(match[1])
             if flag is None:
                 return match[0]
-            return f"{flag} {match[2]}" if match[2] else flag
+            return _join(flag, match[2]) if match[2] else flag
 
         name = None if self.setting is None else flag_of(self.setting) or self.setting
-        place = " ".join(str(part) for part in (name, self.subject) if part is not None)
+        subject = None if self.subject is None else str(self.subject)
+        place = _join(name, subject) if name and subject else name or subject
         clauses = "; ".join(clause for clause in (self.problem, self.remedy) if clause)
         text = _SETTING.sub(replace, f"{place}: {clauses}" if place else clauses)
         return text if text.endswith((".", "?")) else f"{text}."
+
+
+def _join(flag: str, value: str) -> str:
+    """Join a flag with its value: --duration 9, or --set headroom=0.9."""
+    return f"{flag}={value}" if flag.startswith("--set ") else f"{flag} {value}"
 
 
 class InputError(ToolError):

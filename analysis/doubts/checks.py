@@ -73,7 +73,7 @@ def _check_length(run: Evidence) -> Found:
     elapsed_s = run.values["elapsed_s"]
     if run.values["logged_ops"] and elapsed_s is not None and elapsed_s < SHORT_S:
         text = f"{elapsed_s:.1f} s are too short for caches, SLC buffers and thermals to settle"
-        yield Doubt("short run", text, "replay for minutes: pass a larger trace, or --cycles")
+        yield Doubt("short run", text, "replay for minutes: pass a larger trace, or --set cycles=N")
 
 
 def _check_errors(run: Evidence) -> Found:
@@ -144,7 +144,7 @@ def _check_plan_wait(run: Evidence) -> Found:
     shares = ", ".join(f"{name} {wait:.1%}" for name, wait in parts.items() if wait >= 0.0005)
     text = f"waiting for the plan's order is {waited:.1%} of the mean end to end time ({shares})"
     if parts["window"] > waited / 2:
-        advice = "the replayer's window held back ops that a server would have begun: widen --window"
+        advice = "the replayer's window held back ops that a server would have begun: widen it by --set window=OPS"
     else:
         advice = "this system differs from the reference: pass --order with one nearer to it, or --placement live"
     yield Doubt("plan wait", text, advice)
@@ -180,7 +180,7 @@ def _check_drain(run: Evidence) -> Found:
     if asked and run.values["drain_s"] > DRAIN_SHARE * asked:
         moved = run.values["drained_bytes"] / GIB
         text = f"requests drained for {run.values['drain_s']:.1f} s past the {asked:g} s asked for, {moved:,.1f} GiB"
-        advice = "rates exclude it, times of moves and requests include it: quote rates, or limit it with --drain"
+        advice = "rates exclude it, times of moves and requests include it: quote rates, or limit it with --set drain=S"
         yield Doubt("long drain", text, advice)
 
 
@@ -207,7 +207,7 @@ def _check_workers(run: Evidence) -> Found:
         share = queue_s / (queue_s + work_s)
         text = f"moves waited {share:.0%} of their time for a worker, and the device idled {1 - busy:.0%} of its time"
         is_limited = run.conditions.max_concurrent_allocs
-        advice = "raise --max-concurrent-allocs or --workers" if is_limited else "raise --workers"
+        advice = "raise max_concurrent_allocs by --set, or --workers" if is_limited else "raise --workers"
         yield Doubt("replayer-bound", text, advice)
 
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from replayer.arrangements.arrangement import WATERFALL, Arrangement, Count, Seconds
-from replayer.arrangements.loading import load_arrangement, load_engine
+from replayer.arrangements.loading import load_arrangement
 from replayer.record.columns import TIERS
 from replayer.record.options import POLICIES, Policy
 from tracegen.errors import InputError
@@ -14,43 +14,36 @@ from tracegen.typed_files import convert, join_words, suggest
 _EXAMPLE: Final = "lru, or gpu=lru,cpu=s3fifo"
 
 
-def choose_arrangement(settings: Mapping[str, Any]) -> Arrangement:
-    """Return the arrangement that the settings of a plan name.
+def choose_arrangement(
+    named: str | Arrangement = WATERFALL,
+    policy: str | None = None,
+    ttl_s: float | None = None,
+    chunk_tokens: int | None = None,
+    *,
+    promote: bool = False,
+) -> Arrangement:
+    """Return an arrangement with some of its rules replaced; None keeps the arrangement's own.
 
     Args:
-        settings: by name; `arrangement`, `engine`, `policy`, `ttl`, `chunk_tokens` and `promote`
-            count here. See `PlanSettings`.
+        named: the arrangement, its name, or its file.
+        policy: see `parse_policies`.
+        ttl_s: seconds after its last touch at which an object expires; 0: never.
+        chunk_tokens: tokens of a chunk in which prompts are stored; 0: as in the trace.
+        promote: whether to move an object that is read to the fastest tier that can hold it.
 
     Raises:
-        InputError: a name is unknown, two settings exclude each other, or a value is wrong.
+        InputError: a name is unknown, or a value is wrong.
     """
-    arrangement = _find(settings.get("arrangement"), settings.get("engine"))
-    policy = settings.get("policy")
+    arrangement = named if isinstance(named, Arrangement) else load_arrangement(named)
     if policy is not None:
         arrangement = _with_policies(arrangement, parse_policies(policy))
-    ttl, tokens = settings.get("ttl"), settings.get("chunk_tokens")
-    if ttl is not None:
-        ttl_s: float = convert(ttl, Seconds, ttl, "ttl")
-        arrangement = replace(arrangement, ttl_s=ttl_s)
-    if tokens is not None:
-        whole: int = convert(tokens, Count, tokens, "chunk_tokens")
+    if ttl_s is not None:
+        seconds: float = convert(ttl_s, Seconds, ttl_s, "ttl")
+        arrangement = replace(arrangement, ttl_s=seconds)
+    if chunk_tokens is not None:
+        whole: int = convert(chunk_tokens, Count, chunk_tokens, "chunk_tokens")
         arrangement = replace(arrangement, chunk_tokens=whole)
-    return arrangement.with_promotion() if settings.get("promote") else arrangement
-
-
-def _find(named: object, engine: str | None) -> Arrangement:
-    if named is not None and engine is not None:
-        raise InputError(
-            f"`engine={engine}` names an arrangement, too",
-            "pass one of the two",
-            subject=named.name if isinstance(named, Arrangement) else named,
-            setting="arrangement",
-        )
-    if engine is not None:
-        return load_engine(engine)
-    if named is None:
-        return WATERFALL
-    return named if isinstance(named, Arrangement) else load_arrangement(str(named))
+    return arrangement.with_promotion() if promote else arrangement
 
 
 def parse_policies(text: str) -> dict[str, Policy]:

@@ -51,19 +51,6 @@ def load_arrangement(name: str) -> Arrangement:
     return make_arrangement(path.name, content)
 
 
-def load_engine(name: str) -> Arrangement:
-    """Return the arrangement of a serving engine.
-
-    Raises:
-        InputError: there is no engine of that name.
-    """
-    arrangements = {one: load_arrangement(one) for one in shipped_names()}
-    engines = [one for one, arrangement in arrangements.items() if arrangement.source is not None]
-    if name not in engines:
-        raise InputError("is unknown", suggest(name, engines), subject=name, setting="engine")
-    return arrangements[name]
-
-
 def parse_arrangement(name: str, text: str) -> Arrangement:
     """Return the arrangement that a TOML text describes.
 

@@ -3,10 +3,11 @@
 import click
 
 from replayer.arrangements.loading import load_arrangement, read_shipped, shipped_names
+from tracegen.console.commands import Name, command
 
 
-@click.command(epilog="Example: replayer arrangements lmcache")
-@click.argument("name", required=False)
+@command(epilog="Example: replayer arrangements lmcache")
+@click.argument("name", required=False, type=Name(shipped_names))
 def arrangements(name: str | None) -> None:
     """List the arrangements that ship, or print one as TOML.
 

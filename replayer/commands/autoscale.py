@@ -2,15 +2,14 @@
 
 import json
 import math
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 import click
 
-from replayer.commands.shared.prediction_options import add_prediction, load_system, refuse_trials
+from replayer.commands.shared.prediction_options import load_system, prediction_options, refuse_trials
 from replayer.commands.shared.screens import choose_screen
-from replayer.commands.shared.series_options import json_option, series_options
+from replayer.commands.shared.series_options import series_options
 from replayer.experiments.autoscale import (
     LATENCY,
     THROUGHPUT,
@@ -23,20 +22,30 @@ from replayer.experiments.autoscale import autoscale as search_users
 from replayer.experiments.series import ReplayMeans, Series
 from replayer.experiments.steps import Step
 from replayer.experiments.user_search import NEAR_PEAK
-from replayer.flags.flag_types import WholeNumber
-from replayer.flags.forwarded_flags import ForwardingCommand, parse_flags
-from replayer.flags.plan_flags import add_options
+from replayer.options.command_line import (
+    config_options,
+    forward_options,
+    forwarded_words,
+    parse_words,
+)
+from replayer.options.declaring import one_of
+from replayer.options.types import SHARE, WholeNumber
 from tracegen.console.command_line import SECONDS, Quantity
+from tracegen.console.commands import command, option_group
 from tracegen.errors import InputError
 from tracegen.schema import Trace
 
 _HEAD: Final = f"{'users':>7}{'trials':>8}{'GiB/s':>9}{'nvme read P95 ms (n)':>22}{'busy':>7}  decision"
 
 
-_SEARCH_OPTIONS: Final = (
+@command(epilog="Example: replayer autoscale trace.parquet --mode qos --cache-dir /mnt/nvme -o scale")
+@click.argument("trace", type=click.Path(path_type=Path))
+@option_group(
+    "Search",
+    "--mode qos --metric ttfb_p95_ms --target 500",
     click.option(
         "--mode",
-        type=click.Choice(get_args(SearchMode)),
+        type=one_of(SearchMode),
         required=True,
         help="What to find. qos: the most users that meet --target. capacity: the fewest users that"
         " come near the peak of throughput.",
@@ -57,7 +66,7 @@ _SEARCH_OPTIONS: Final = (
     ),
     click.option(
         "--target-saturation",
-        type=click.FloatRange(0, 1, min_open=True),
+        type=Quantity(SHARE, low=1e-9, high=1),
         metavar="SHARE",
         help=f"For capacity, the share of the peak that the users must reach.  [default: {NEAR_PEAK}]",
     ),
@@ -78,8 +87,7 @@ _SEARCH_OPTIONS: Final = (
     click.option(
         "--warmup",
         metavar="TIME|OPS",
-        help="Start of each replay that metrics leave out: a time with its unit, or a number of ops."
-        "  [default: a fifth of --duration]",
+        help="Start of each replay that metrics leave out: 30s, or 5000ops.  [default: a fifth of --duration]",
     ),
     click.option(
         "--trials",
@@ -91,38 +99,26 @@ _SEARCH_OPTIONS: Final = (
     ),
     click.option(
         "--precision",
-        type=click.FloatRange(0, 1),
+        type=Quantity(SHARE, low=0, high=1),
         default=0.02,
         show_default=True,
         metavar="SHARE",
         help="Stop bisection if the bounds are this close, as a share of the lower one.",
     ),
 )
-
-
-def search_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that decide a search for users to a command."""
-    return add_options(_SEARCH_OPTIONS, command)
-
-
-@click.command(
-    cls=ForwardingCommand,
-    without=("pace", "speedup"),
-    epilog="Example: replayer autoscale trace.parquet --mode qos --cache-dir /mnt/nvme -o scale",
+@prediction_options()
+@forward_options(
+    without=("users", "duration", "warmup", "pace", "speedup", "cache_dir"),
+    rare=("ops",),
 )
-@click.argument("trace", type=click.Path(path_type=Path))
-@search_options
-@add_prediction
-@series_options
-@json_option("what autoscale.json holds")
+@config_options
+@series_options(content="what autoscale.json holds")
 def autoscale(
     trace: Path,
     output: Path,
-    forwarded: tuple[str, ...],
     predict: str | None,
     *,
     cache_dir: Path | None,
-    make_cache_dir: bool,
     as_json: bool,
     **search: Any,
 ) -> None:
@@ -133,11 +129,11 @@ def autoscale(
     command continues.
     """
     system = load_system(predict, search.pop("speed"), "predict")
-    means = ReplayMeans(cache_dir, make_cache_dir, profile=predict, system=system)
+    means = ReplayMeans(cache_dir, profile=predict, system=system)
     if system is not None:
         refuse_trials()
         search["trials"] = 1
-    settings = _resolve_search(trace, forwarded, **search)
+    settings = _resolve_search(trace, forwarded_words(), **search)
     means.check_flags(settings.flags)
     Trace(trace).check()
     with choose_screen() as screen:
@@ -182,7 +178,7 @@ def _resolve_search(
             "it is for `mode=capacity`", "for qos, pass `metric` and `target`", setting="target_saturation"
         )
     flags = ("--pace", "closed", *forwarded, "--warmup", warmup or f"{duration / 5:g}s")
-    parse_flags((*flags, "--duration", f"{duration:g}"))
+    parse_words((*flags, "--duration", f"{duration:g}"))
     return SearchSettings(
         trace=trace,
         mode=mode,

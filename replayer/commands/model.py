@@ -7,21 +7,22 @@ from dataclasses import asdict
 import click
 
 from replayer.commands.shared.series_options import json_option
-from replayer.flags.flag_types import WholeNumber
 from replayer.models.description import GroupDescription, ModelDescription, describe_model
 from replayer.models.geometry import DTYPE_BYTES
 from replayer.models.known import MODELS, find_model
 from replayer.models.layouts import BLOCK_TOKENS, Sharding
+from replayer.options.types import WholeNumber
+from tracegen.console.commands import Name, Word, command
 from tracegen.errors import format_count
 
 _MOST = 1_000_000
 
 
-@click.command(epilog="Example: replayer model gpt-oss-120b --tensor-parallel 2")
-@click.argument("name", required=False, metavar="[NAME|FILE]")
+@command(epilog="Example: replayer model gpt-oss-120b --tensor-parallel 2")
+@click.argument("name", required=False, metavar="[NAME|FILE]", type=Name(lambda: MODELS))
 @click.option(
     "--kv-dtype",
-    type=click.Choice(list(DTYPE_BYTES)),
+    type=Word(list(DTYPE_BYTES)),
     default="fp16",
     show_default=True,
     help="Data type of keys and values.",

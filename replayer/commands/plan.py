@@ -4,31 +4,32 @@ import json
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import click
 import msgspec
 
 from replayer.arrangements.loading import describe_arrangement
 from replayer.commands.shared.findings import render_findings, tabulate_findings
-from replayer.commands.shared.resolving import resolve_time
+from replayer.commands.shared.series_options import json_option
 from replayer.diagnosis.diagnose import diagnose
 from replayer.diagnosis.evidence import Observation, PlanEvidence
 from replayer.diagnosis.finding import Finding
-from replayer.flags.plan_flags import plan_options
+from replayer.options.command_line import config_options, plan_options
+from replayer.options.like_run import read_options
+from replayer.options.resolving import overlay_recipe, resolve_plan, resolve_span
 from replayer.planning import offered_load
-from replayer.planning.like_run import read_options
 from replayer.planning.moves import NVME
 from replayer.planning.offered_load import Offered
 from replayer.planning.pace import PlanWindow, Span
 from replayer.planning.plan import Plan, PlanOptions
-from replayer.planning.plan_settings import PlanSettings, resolve_plan
 from replayer.planning.plan_table import PlannedMoves
 from replayer.record.columns import TIERS
 from replayer.record.options import DECODE_WORDS
 from replayer.record.run_info import PairCounts, PlanInfo, TierCounts
 from replayer.record.simulation import CellValue
 from replayer.run.preflight import describe_disk_use, describe_time
+from tracegen.console.commands import command, option_group
 from tracegen.console.progress_bars import show_progress
 from tracegen.errors import InputError, format_count
 from tracegen.schema import Trace
@@ -36,19 +37,26 @@ from tracegen.schema import Trace
 _Simulated = tuple[PlanEvidence, Offered, list[Finding]]
 
 
-@click.command(epilog="Example: replayer plan trace.parquet --model llama3.1-8b --cpu-mem-gb 4")
-@plan_options
-@click.option(
-    "--like",
-    type=click.Path(path_type=Path),
-    metavar="RUN",
-    help="Plan the trace as this run directory's run was planned.",
-)
-@click.option(
-    "--moves",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Also write every move to this Parquet file.",
+@command(epilog="Example: replayer plan trace.parquet --model llama3.1-8b --cpu-mem-gb 4")
+@click.argument("trace", type=click.Path(path_type=Path))
+@plan_options()
+@config_options
+@option_group(
+    "Another run, and output",
+    "--like run1 --moves moves.parquet",
+    click.option(
+        "--like",
+        type=click.Path(path_type=Path),
+        metavar="RUN",
+        help="Plan the trace as this run directory's run was planned.",
+    ),
+    click.option(
+        "--moves",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Also write every move to this Parquet file.",
+    ),
+    json_option("the plan's counts, the load at the trace's times, and findings"),
 )
 def plan(trace: Path, as_json: bool, like: Path | None, moves: Path | None, **flags: Any) -> None:
     """Plan a replay: hits, bytes and the footprint per tier.
@@ -56,10 +64,14 @@ def plan(trace: Path, as_json: bool, like: Path | None, moves: Path | None, **fl
     Does no I/O. Ends with reasons why a tier brings little, if `replayer why` finds any.
     """
     opened = Trace(trace)
+    time: Span | None = None
     if like is None:
-        model, options = resolve_plan(opened, cast("PlanSettings", flags))
+        chosen = overlay_recipe(opened, flags)
+        model, options = resolve_plan(opened, chosen)
+        time = resolve_span(chosen)
     else:
-        _refuse_plan_flags(list(flags))
+        if given := [name for name, value in flags.items() if value is not None]:
+            raise InputError("that run decides how to plan", f"leave out `{given[0]}`", setting="like")
         model, options = read_options(like, opened)
     options.usable()  # refuses bad capacities before any planning
     evidence, offered, findings = _simulate(opened, options, moves)
@@ -71,18 +83,9 @@ def plan(trace: Path, as_json: bool, like: Path | None, moves: Path | None, **fl
     rules = describe_arrangement(options.arrangement)
     order = f"{_describe_order(options)}; {DECODE_WORDS[options.selection.decode]}"
     title = f"{trace} for {model}, {bytes_per_token}; arrangement {rules}{order}"
-    time = None if like is not None else Span(*resolve_time(opened), duration_by="recipe")
     click.echo("\n".join([title, *_render(evidence, offered, time)]))
     if findings:
         click.echo("\n".join(["", "  why a tier brings little:", *render_findings(findings)]))
-
-
-def _refuse_plan_flags(names: list[str]) -> None:
-    """Refuse flags that decide a plan next to --like, which decides all of it."""
-    context = click.get_current_context()
-    for name in names:
-        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
-            raise InputError("that run decides how to plan", f"leave out `{name}`", setting="like")
 
 
 def _simulate(trace: Trace, options: PlanOptions, moves: Path | None) -> _Simulated:

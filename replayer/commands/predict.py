@@ -2,53 +2,48 @@
 
 import json
 import shlex
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
-from replayer.commands.shared.resolving import resolve_prediction
+from replayer.commands.shared.prediction_options import profile_options
 from replayer.commands.shared.run_ends import note_log
 from replayer.commands.shared.screens import choose_screen
-from replayer.flags.plan_flags import add_options, plan_options
-from replayer.flags.profile_flags import PROFILE_OPTIONS
-from replayer.flags.progress_flags import add_progress_option
-from replayer.flags.run_flags import LOAD_OPTIONS, LoadFlags
-from replayer.planning.plan_settings import resolve_plan
-from replayer.prediction.profile_file import load_profile
+from replayer.commands.shared.series_options import json_option, output_option
+from replayer.options.command_line import config_options, group_options
+from replayer.options.progress import add_progress_option
+from replayer.options.resolving import PLAN_GROUPS, overlay_recipe, resolve_plan
+from replayer.options.run_groups import SpanOptions
+from replayer.prediction.profile_file import load_profile, shipped_profiles
 from replayer.record.plain_json import to_json
 from replayer.record.run_info import RunInfo, Tier
 from replayer.run.console import RunConsole
-from replayer.run.predicted import AssumedSystem, PredictedReplay
+from replayer.run.predicted import AssumedSystem, PredictedReplay, assume_settings
+from tracegen.console.commands import command, option_group
 from tracegen.console.interrupts import Interrupted
 from tracegen.schema import Trace
 from views.answer import Answer, Figure
 from views.text import render_text
 
 
-def load_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the flags that a replay and its prediction share to a command."""
-    return add_options(LOAD_OPTIONS, command)
-
-
-def profile_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --profile and --speed to a command."""
-    return add_options(PROFILE_OPTIONS, command)
-
-
-@click.command(epilog="Example: replayer predict trace.parquet --profile drive.toml -o run")
-@plan_options
-@profile_options
-@load_options
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
+@command(epilog="Example: replayer predict trace.parquet --profile drive.toml -o run")
+@click.argument("trace", type=click.Path(path_type=Path))
+@group_options(*PLAN_GROUPS, SpanOptions)
+@config_options
+@profile_options(
+    "Whose times to use: a file that `replayer profile` wrote or that describes a data sheet, or one of the"
+    f" drives {', '.join(shipped_profiles())}.",
     required=True,
-    help="The run directory to make.",
 )
-@add_progress_option
+@option_group(
+    "Output",
+    "-o predicted --force",
+    output_option("The run directory to make."),
+    click.option("--force", is_flag=True, default=None, help="Replace the run directory if it exists."),
+    add_progress_option,
+    json_option("run.json"),
+)
 def predict(
     trace: Path,
     profile: str,
@@ -65,14 +60,13 @@ def predict(
     """
     system = AssumedSystem(load_profile(profile), speed)
     opened = Trace(trace)
-    loads = LoadFlags.from_values(flags)
-    model, options = resolve_plan(opened, loads.plan)
-    settings = resolve_prediction(opened, loads, system.profile)
+    options = overlay_recipe(opened, flags)
+    model, planned = resolve_plan(opened, options)
     prediction = PredictedReplay(
         trace=opened,
         model=model,
-        options=options,
-        settings=settings,
+        options=planned,
+        settings=assume_settings(system.profile, options, planned.demand),
         system=system,
         output=output,
         console=RunConsole(choose_screen(), is_predicted=True),

@@ -10,11 +10,14 @@ import click
 from tqdm import tqdm
 
 from replayer.commands.shared.profile_answer import answer_profile
-from replayer.commands.shared.resolving import resolve_io
 from replayer.commands.shared.screens import TerminalScreen
-from replayer.flags.flag_types import ListOf
-from replayer.flags.plan_flags import add_options
-from replayer.flags.run_flags import CACHE_OPTIONS, TIER_OPTIONS, TierFlags
+from replayer.commands.shared.series_options import json_option, output_option
+from replayer.options.command_line import config_options, group_options
+from replayer.options.resolving import make_options, resolve_io
+from replayer.options.run_groups import DeviceOptions
+from replayer.options.settings import Settings
+from replayer.options.types import ListOf
+from replayer.planning.pace import Demand, Pace
 from replayer.prediction.profile import Profile
 from replayer.prediction.profile_file import load_profile, save_profile
 from replayer.profiling.measuring import measure_profile
@@ -22,23 +25,28 @@ from replayer.profiling.rounds import WORKERS, ShowRun
 from replayer.record.columns import TIERS
 from replayer.record.options import DEVICE_LAYOUTS
 from replayer.record.run_info import Tier
-from replayer.run.settings import Settings
 from tracegen.console.command_line import SECONDS, Quantity
+from tracegen.console.commands import Word, command, option_group
 from tracegen.console.interrupts import INTERRUPTS
 from tracegen.errors import InputError
 from views.formats import FORMATS
 
 _BUDGET_S: Final = 120
-PROFILE_OPTIONS: Final = (
-    *CACHE_OPTIONS,
+
+
+@command(epilog="Example: replayer profile --cache-dir /mnt/nvme -o drive.toml")
+@group_options(DeviceOptions, without=("gds",))
+@config_options
+@option_group(
+    "Measuring and output",
+    "--tier cpu,nvme --budget 5m -o drive.toml",
     click.option(
         "--tier",
         "tiers",
-        type=ListOf(click.Choice(TIERS)),
+        type=ListOf(Word(TIERS)),
         metavar="TIER,…",
         help="Tiers to measure: gpu, cpu, nvme.  [default: cpu,nvme with --cache-dir, else cpu]",
     ),
-    *TIER_OPTIONS,
     click.option(
         "--budget",
         type=Quantity(SECONDS, low=1, high=86400),
@@ -47,26 +55,10 @@ PROFILE_OPTIONS: Final = (
         metavar="S",
         help="Time that measuring should take, in seconds or with a unit: 30s, 5m.",
     ),
-    click.option("--json", "as_json", is_flag=True, help="Print the profile as JSON."),
+    output_option("The profile to write, a TOML file.", "FILE"),
     click.option("--force", is_flag=True, help="Replace the profile if it exists."),
-    click.option(
-        "-o",
-        "--output",
-        type=click.Path(path_type=Path),
-        required=True,
-        metavar="FILE",
-        help="The profile to write, a TOML file.",
-    ),
+    json_option("the profile"),
 )
-
-
-def measuring_options(command: Any) -> Any:
-    """Add the flags of `replayer profile` to a command."""
-    return add_options(PROFILE_OPTIONS, command)
-
-
-@click.command(epilog="Example: replayer profile --cache-dir /mnt/nvme -o drive.toml")
-@measuring_options
 def profile(
     output: Path,
     tiers: tuple[Tier, ...] | None,
@@ -82,25 +74,15 @@ def profile(
     on the machine meanwhile (docs/predicting.md).
     """
     _check_output(output, force=force)
-    values = TierFlags(**flags)
-    wanted = tiers or _default_tiers(values)
-    if "nvme" in wanted and values.cache_dir is None and values.layout in DEVICE_LAYOUTS:
+    devices = make_options(flags).devices
+    wanted = tiers or _default_tiers(devices)
+    if "nvme" in wanted and devices.cache_dir is None and devices.layout in DEVICE_LAYOUTS:
         raise InputError("the nvme tier needs a place", "pass `cache_dir=DIR`", setting="tiers")
     screen = TerminalScreen()
-    io, notes = resolve_io(values, max(WORKERS))
+    io, notes = resolve_io(devices, max(WORKERS))
     for note in notes:
         screen.warn(note)
-    settings = Settings(
-        workers=max(WORKERS),
-        cache_dir=values.cache_dir,
-        layout=values.layout,
-        io=io,
-        verify=values.verify,
-        gpu_device=values.gpu_device,
-        gpu_read=values.gpu_read,
-        throttles=dict(values.throttle),
-        make_cache_dir=values.make_cache_dir,
-    )
+    settings = Settings(Demand(Pace(), max(WORKERS)), devices, io)
     with INTERRUPTS.defer(), _show_progress() as progress:
         result = measure_profile(
             output.stem,
@@ -116,8 +98,8 @@ def profile(
     click.echo(FORMATS["json" if as_json else "txt"](answer), nl=False)
 
 
-def _default_tiers(flags: TierFlags) -> tuple[Tier, ...]:
-    has_drive = flags.cache_dir is not None or flags.layout not in DEVICE_LAYOUTS
+def _default_tiers(devices: DeviceOptions) -> tuple[Tier, ...]:
+    has_drive = devices.cache_dir is not None or devices.layout not in DEVICE_LAYOUTS
     return ("cpu", "nvme") if has_drive else ("cpu",)
 
 

@@ -3,58 +3,60 @@
 import json
 import os
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import click
 
-from replayer.commands.shared.resolving import resolve_settings
 from replayer.commands.shared.run_ends import note_log, report_death
 from replayer.commands.shared.screens import choose_screen
-from replayer.flags.flag_types import WholeNumber
-from replayer.flags.plan_flags import plan_options
-from replayer.flags.progress_flags import add_progress_option
-from replayer.flags.run_flags import RunFlags, run_options
+from replayer.commands.shared.series_options import json_option, output_option
 from replayer.live.agenda import Agenda
+from replayer.options.command_line import config_options, group_options
+from replayer.options.declaring import one_of
+from replayer.options.progress import add_progress_option
+from replayer.options.resolving import GROUPS, overlay_recipe, resolve_plan, resolve_settings
+from replayer.options.settings import Settings
+from replayer.options.types import WholeNumber
 from replayer.planning.plan import PlanOptions
-from replayer.planning.plan_settings import resolve_plan
 from replayer.record.options import RankMode
 from replayer.record.run_directory import check_free
 from replayer.run.console import RunConsole
 from replayer.run.mpi import ALONE, Ranks, find_ranks
 from replayer.run.replay import ReplayResult, replay
-from replayer.run.settings import Settings
+from tracegen.console.commands import command, option_group
 from tracegen.console.interrupts import Interrupted
 from tracegen.errors import InputError, format_count
 from tracegen.schema import Trace
 
 
-@click.command(epilog="Example: replayer run trace.parquet --cpu-mem-gb 4 --cache-dir /mnt/nvme -o run1")
-@plan_options
-@run_options
-@click.option(
-    "--repeat",
-    type=WholeNumber(1, 1000),
-    default=1,
-    show_default=True,
-    metavar="N",
-    help="Trials to make, into the run directories OUTPUT-1, OUTPUT-2, …",
+@command(epilog="Example: replayer run trace.parquet --cpu-mem-gb 4 --cache-dir /mnt/nvme -o run1")
+@click.argument("trace", type=click.Path(path_type=Path))
+@group_options(*GROUPS.values())
+@config_options
+@option_group(
+    "Trials and output",
+    "--repeat 5 -o runs/dram",
+    click.option(
+        "--repeat",
+        type=WholeNumber(1, 1000),
+        default=1,
+        show_default=True,
+        metavar="N",
+        help="Trials to make, into the run directories OUTPUT-1, OUTPUT-2, …",
+    ),
+    click.option(
+        "--ranks",
+        type=one_of(RankMode),
+        help="Under mpirun or srun, what each rank replays. replicate: the whole trace, or its own if"
+        " TRACE contains {rank}. partition: its share of the sessions.",
+    ),
+    output_option("The run directory to make."),
+    add_progress_option,
+    json_option("run.json of each trial"),
 )
-@click.option(
-    "--ranks",
-    type=click.Choice(get_args(RankMode)),
-    help="Under mpirun or srun, what each rank replays. replicate: the whole trace, or its own if"
-    " TRACE contains {rank}. partition: its share of the sessions.",
-)
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    required=True,
-    help="The run directory to make.",
-)
-@add_progress_option
 def run(
     trace: Path,
     output: Path,
@@ -62,13 +64,13 @@ def run(
     ranks: RankMode | None,
     *,
     as_json: bool,
-    **flags: Any,
+    **options: Any,
 ) -> None:
     """Execute a trace on real tiers and log every move."""
     peers = find_ranks() if ranks else ALONE
     with peers.abort_together(report_death):
         with peers.in_step():
-            work = _resolve(trace, ranks, peers, RunFlags.from_values(flags), output, repeat)
+            work = _resolve(trace, ranks, peers, options, output, repeat)
         agenda = Agenda([str(directory) for directory in work.directories])
         console = RunConsole(choose_screen(), agenda.place)
         results = []
@@ -94,14 +96,17 @@ class _Work:
     directories: list[Path]
 
 
-def _resolve(trace: Path, mode: RankMode | None, peers: Ranks, flags: RunFlags, output: Path, repeat: int) -> _Work:
-    """Resolve the flags to what this rank replays."""
+def _resolve(
+    trace: Path, mode: RankMode | None, peers: Ranks, given: Mapping[str, Any], output: Path, repeat: int
+) -> _Work:
+    """Resolve the options to what this rank replays."""
     opened = Trace(Path(str(trace).replace("{rank}", str(peers.rank))) if mode else trace)
     part = (peers.rank, peers.size) if mode == "partition" else (0, 1)
-    model, options = resolve_plan(opened, flags.plan, part)
-    settings = resolve_settings(opened, flags)
-    directories = _name_trials(output, repeat, force=flags.force)
-    return _Work(opened, model, options, settings, directories)
+    options = overlay_recipe(opened, given)
+    model, planned = resolve_plan(opened, options, part)
+    settings = resolve_settings(options, planned.demand)
+    directories = _name_trials(output, repeat, force=settings.control.force)
+    return _Work(opened, model, planned, settings, directories)
 
 
 def _replay_trial(work: _Work, directory: Path, peers: Ranks, console: RunConsole, *, as_json: bool) -> ReplayResult:

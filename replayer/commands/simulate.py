@@ -5,16 +5,16 @@ import os
 from collections.abc import Mapping, MutableMapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import click
 import msgspec
 
-from replayer.commands.shared.prediction_options import add_speed, load_system
+from replayer.commands.shared.prediction_options import load_system, profile_options
+from replayer.commands.shared.series_options import json_option
 from replayer.commands.shared.simulation_table import find_column, render_cells, sort_cells
-from replayer.flags.flag_types import ListOf, WholeNumber
-from replayer.flags.plan_flags import plan_options
-from replayer.planning.plan_settings import PlanSettings
+from replayer.options.command_line import config_options, plan_options
+from replayer.options.types import WholeNumber
 from replayer.record.simulation import (
     SIMULATION_VERSION,
     Cell,
@@ -33,6 +33,7 @@ from replayer.simulation.grid import (
     find_arrangements,
     make_grid,
 )
+from tracegen.console.commands import command, option_group
 from tracegen.console.progress_bars import show_progress
 from tracegen.errors import InputError, format_count
 from tracegen.schema import Trace
@@ -41,50 +42,52 @@ _OP_NS: Final = {"trace": 300, "reference": 2500}
 """CPU time to plan and count an op, by order: docs/simulating.md says where it was measured."""
 
 
-@click.command(
+@command(
     epilog="Example: replayer simulate trace.parquet --model llama3.1-8b --cpu-mem-gb 16,32,64"
     " --storage-capacity-gb 0,500,2000 -o grid.parquet"
 )
-@plan_options
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Write a row per cell to this Parquet file.",
+@click.argument("trace", type=click.Path(path_type=Path))
+@plan_options(lists=AXES)
+@config_options
+@profile_options("Also predict each cell's times from this profile (docs/predicting.md).")
+@option_group(
+    "Table",
+    "--sort hit_rate --rows 10 -o grid.parquet",
+    click.option(
+        "--sort",
+        metavar="COLUMN",
+        help="Column by which the table is sorted, best cells first.  [default: as the lists say]",
+    ),
+    click.option(
+        "--rows",
+        type=WholeNumber(1),
+        default=50,
+        show_default=True,
+        metavar="N",
+        help="Rows of the table on the terminal at most; the file has them all.",
+    ),
+    click.option(
+        "--threads",
+        type=WholeNumber(1, 1024),
+        metavar="N",
+        help="Cells planned at a time.  [default: the CPU cores]",
+    ),
+    click.option(
+        "--fingerprints",
+        is_flag=True,
+        help="Also compute the fingerprint of each plan; takes more time.",
+    ),
+    click.option("--yes", is_flag=True, help=f"Plan more than {MOST_CELLS:,} cells."),
+    click.option(
+        "-o",
+        "--output",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Write a row per cell to this Parquet file.",
+    ),
+    click.option("--force", is_flag=True, help="Replace an output that exists."),
+    json_option("the settings, and a row per cell"),
 )
-@click.option("--force", is_flag=True, help="Replace an output that exists.")
-@click.option(
-    "--sort",
-    metavar="COLUMN",
-    help="Column by which the table is sorted, best cells first.  [default: as the lists say]",
-)
-@click.option(
-    "--rows",
-    type=WholeNumber(1),
-    default=50,
-    show_default=True,
-    metavar="N",
-    help="Rows of the table on the terminal at most; the file has them all.",
-)
-@click.option(
-    "--threads",
-    type=WholeNumber(1, 1024),
-    metavar="N",
-    help="Cells planned at a time.  [default: the CPU cores]",
-)
-@click.option(
-    "--fingerprints",
-    is_flag=True,
-    help="Also compute the fingerprint of each plan; takes more time.",
-)
-@click.option(
-    "--profile",
-    metavar="NAME|FILE",
-    help="Also predict each cell's times from this profile (docs/predicting.md).",
-)
-@add_speed
-@click.option("--yes", is_flag=True, help=f"Plan more than {MOST_CELLS:,} cells.")
 def simulate(
     trace: Path,
     as_json: bool,
@@ -99,9 +102,9 @@ def simulate(
 ) -> None:
     """Plan a trace for every combination of settings.
 
-    --model, --gpu-mem-gb, --cpu-mem-gb, --storage-capacity-gb, --arrangement, --engine, --policy,
-    --ttl and --chunk-tokens take lists of values separated by commas; inside one --policy, write +
-    for the comma. Each cell is what `replayer plan` counts with the same settings, without any I/O.
+    --model, --gpu-mem-gb, --cpu-mem-gb, --storage-capacity-gb, --arrangement and --policy, and ttl
+    and chunk_tokens of --set, take lists of values separated by commas; inside one --policy, write
+    + for the comma. Each cell is what `replayer plan` counts with the same settings, without any I/O.
     """
     opened = Trace(trace)
     if output is not None:
@@ -111,10 +114,9 @@ def simulate(
         sort = find_column(sort, has_times=system is not None)
     threads = threads or len(os.sched_getaffinity(0))
     axes = _take_axes(flags)
-    settings = cast("PlanSettings", flags)
     if not yes:
-        _refuse_large_grid(opened, axes, settings, threads)
-    grid = make_grid(opened, axes, settings)
+        _refuse_large_grid(opened, axes, flags, threads)
+    grid = make_grid(opened, axes, flags)
     cells, span_s = _plan(opened, grid, threads, system, hashes=fingerprints)
     info = _describe_grid(opened, grid, cells, flags, span_s)
     if system is not None:
@@ -130,19 +132,11 @@ def simulate(
             click.echo(f"{output}: {format_count(len(cells), 'cell')}")
 
 
-for _option in simulate.params:
-    if isinstance(_option, click.Option) and _option.name in (*AXES, "engine"):
-        _metavar = _option.make_metavar(click.Context(simulate))
-        _option.metavar = f"{_metavar.replace(',…', '+…')},…"
-        _option.help = (_option.help or "").replace("gpu=lru,cpu=", "gpu=lru+cpu=")
-        _option.type = ListOf(_option.type)
-
-
 def _take_axes(flags: MutableMapping[str, Any]) -> dict[str, Sequence[object]]:
     """Take the values of the axes out of the flags; None stands for what the trace says."""
     axes: dict[str, Sequence[object]] = {name: flags.pop(name) or (None,) for name in AXES}
     names = [str(name) for name in axes["arrangement"] if name is not None]
-    axes["arrangement"] = find_arrangements(names, flags.pop("engine") or ())
+    axes["arrangement"] = find_arrangements(names)
     axes["policy"] = [policy and str(policy).replace("+", ",") for policy in axes["policy"]]
     return axes
 
@@ -150,7 +144,7 @@ def _take_axes(flags: MutableMapping[str, Any]) -> dict[str, Sequence[object]]:
 def _refuse_large_grid(
     trace: Trace,
     axes: Mapping[str, Sequence[object]],
-    settings: PlanSettings,
+    settings: Mapping[str, Any],
     threads: int,
 ) -> None:
     """Refuse a grid that is probably larger than it was meant to be.

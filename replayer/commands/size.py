@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from decimal import Decimal
 from pathlib import Path
@@ -11,11 +11,12 @@ from typing import Any, Final, cast
 import click
 import msgspec
 
-from replayer.flags.flag_types import DecimalNumber, Share
-from replayer.flags.plan_flags import PLAN_OPTIONS, add_options
+from replayer.commands.shared.series_options import json_option
 from replayer.models.known import MODELS, find_model
+from replayer.options.command_line import config_options, plan_options
+from replayer.options.resolving import PLAN_GROUPS, Values, make_options, overlay_recipe, resolve_plan
+from replayer.options.types import PLAIN, SHARE, UNLIMITED
 from replayer.planning.plan import Plan
-from replayer.planning.plan_settings import UNLIMITED, PlanSettings, resolve_plan
 from replayer.record.options import DECODE_WORDS
 from replayer.sizing import text
 from replayer.sizing.answer import Answer, Choice, Sizing
@@ -24,6 +25,7 @@ from replayer.sizing.planned import SizePlanner
 from replayer.sizing.rounds import Rounds
 from replayer.sizing.search import SizeTargets
 from tracegen.console.command_line import GIB_S, Quantity, Unit
+from tracegen.console.commands import Word, command, option_group
 from tracegen.console.progress_bars import show_progress
 from tracegen.errors import InputError
 from tracegen.schema import Trace
@@ -66,17 +68,25 @@ class RoundsType(click.ParamType[Rounds]):
         return Rounds(*map(int, match.groups()))
 
 
-SIZE_OPTIONS: Final = (
-    click.argument("trace", type=click.Path(path_type=Path), required=False),
+_EXAMPLE: Final = "replayer size trace.parquet --model llama3.1-8b --hit-rate 0.9 --dwpd 1"
+_OWN_DEFAULTS: Final = {"cpu_mem_gb": "found", "storage_capacity_gb": "found", "order": "trace"}
+"""Defaults that are not those of `replayer plan`, as the help says them."""
+
+
+@command(epilog=f"Example: {_EXAMPLE} --nvme-gib-s 7")
+@click.argument("trace", type=click.Path(path_type=Path), required=False)
+@option_group(
+    "Targets and prices",
+    "--hit-rate 90% --dwpd 1 --nvme-gib-s 7",
     click.option(
         "--hit-rate",
-        type=Share(),
+        type=Quantity(SHARE, Decimal),
         metavar="SHARE",
         help="The least hit rate: 0.9, or 90%.",
     ),
     click.option(
         "--by",
-        type=click.Choice(BYS),
+        type=Word(BYS),
         default="tokens",
         show_default=True,
         help="What --hit-rate counts; decode reads never count. tokens: prompt tokens that hits"
@@ -96,16 +106,20 @@ SIZE_OPTIONS: Final = (
     ),
     click.option(
         "--price-dram",
-        type=DecimalNumber(),
+        type=Quantity(PLAIN, Decimal),
         metavar="PRICE",
         help="Price of a GiB of DRAM: the cheapest sizes are chosen, not the least DRAM.",
     ),
     click.option(
         "--price-nvme",
-        type=DecimalNumber(),
+        type=Quantity(PLAIN, Decimal),
         metavar="PRICE",
         help="Price of a GiB of NVMe, in the same currency.",
     ),
+)
+@option_group(
+    "Without a trace",
+    "--rounds 20x10x4096 --pool-gb 80 --model llama3.1-8b",
     click.option(
         "--rounds",
         type=RoundsType(),
@@ -119,20 +133,9 @@ SIZE_OPTIONS: Final = (
         help="With --rounds: the memory that all clients share, in GB of 10^9 bytes, or 74.5GiB.",
     ),
 )
-
-
-def size_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the flags of sizing, and those that decide a plan."""
-    own, *_ = PLAN_OPTIONS  # its TRACE is required
-    others = [option for option in PLAN_OPTIONS if option is not own]
-    return add_options((*SIZE_OPTIONS, *others), command)
-
-
-_EXAMPLE: Final = "replayer size trace.parquet --model llama3.1-8b --hit-rate 0.9 --dwpd 1"
-
-
-@click.command(epilog=f"Example: {_EXAMPLE} --nvme-gib-s 7")
-@size_options
+@plan_options(_OWN_DEFAULTS)
+@config_options
+@option_group("Output", "--json", json_option("the sizes found and what decides them"))
 def size(trace: Path | None, rounds: Rounds | None, as_json: bool, **flags: Any) -> None:
     """Find the least DRAM and NVMe that reach a hit rate.
 
@@ -149,19 +152,6 @@ def size(trace: Path | None, rounds: Rounds | None, as_json: bool, **flags: Any)
     _size_trace(Trace(trace), flags, as_json=as_json)
 
 
-_OWN_DEFAULTS: Final = {
-    "cpu_mem_gb": "found",
-    "storage_capacity_gb": "found",
-    "order": "trace",
-}
-"""Defaults that are not those of `replayer plan`, as the help says them."""
-
-for _option in size.params:
-    if isinstance(_option, click.Option) and _option.name in _OWN_DEFAULTS:
-        _meaning = (_option.help or "").partition("  [default:")[0]
-        _option.help = f"{_meaning}  [default: {_OWN_DEFAULTS[_option.name]}]"
-
-
 def _size_trace(trace: Trace, flags: Flags, *, as_json: bool) -> None:
     targets, choice = _read_targets(flags), _read_choice(flags)
     if flags["pool_gb"] is not None:
@@ -169,7 +159,7 @@ def _size_trace(trace: Trace, flags: Flags, *, as_json: bool) -> None:
     unset: dict[str, object] = {"cpu_mem_gb": Decimal(0), "storage_capacity_gb": UNLIMITED}
     # A reference order depends on the sizes, so that plans for two sizes would differ in both.
     unset["order"] = flags["order"] or "trace"
-    model, options = resolve_plan(trace, cast("PlanSettings", {**flags, **unset}))
+    model, options = resolve_plan(trace, overlay_recipe(trace, _plan_options(flags) | unset))
     with show_progress("sizing", "plan", None) as advance:
         planner = SizePlanner(Plan(trace, options), advance)
         answer = Sizing(planner, targets, choice).answer()
@@ -179,6 +169,12 @@ def _size_trace(trace: Trace, flags: Flags, *, as_json: bool) -> None:
     bytes_per_token = f"{options.bytes_per_token.per_token:,} bytes per token"
     title = f"{trace.path} for {model}, {bytes_per_token}; {DECODE_WORDS[options.selection.decode]}"
     click.echo("\n".join([title, *text.format_answer(answer)]))
+
+
+def _plan_options(flags: Flags) -> Values:
+    """Return the options of a plan among the flags."""
+    names = {name for group in PLAN_GROUPS for name in group.__struct_fields__}
+    return {name: value for name, value in flags.items() if name in names}
 
 
 def _read_targets(flags: Flags) -> SizeTargets:
@@ -222,7 +218,7 @@ def _to_json(answer: Answer, model: str) -> dict[str, object]:
 def _size_rounds(rounds: Rounds, flags: Flags, *, has_trace: bool, as_json: bool) -> None:
     context = click.get_current_context()
     for name in flags:
-        is_given = context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+        is_given = context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT
         if is_given and name not in _OF_ROUNDS:
             problem = "decides all but model and pool"
             raise InputError(problem, f"leave out `{name}`", setting="rounds")
@@ -232,8 +228,8 @@ def _size_rounds(rounds: Rounds, flags: Flags, *, has_trace: bool, as_json: bool
         if flags[name] is None:
             known = f", one of {', '.join(MODELS)}" if name == "model" else ", such as `pool_gb=80`"
             raise InputError(f"`{name}` is missing", f"pass it{known}", setting="rounds")
-    model = find_model(flags["model"])
-    sizes = model.sizes(flags["kv_dtype"], *(flags[name] for name in _SHARDING))
+    chosen = make_options(_plan_options(flags)).model
+    sizes = find_model(flags["model"]).sizes(chosen.kv_dtype, chosen.tensor_parallel, chosen.pipeline_parallel)
     pool_bytes = int(flags["pool_gb"] * 10**9)
     if not as_json:
         click.echo("\n".join(text.format_rounds(rounds, sizes, pool_bytes)))

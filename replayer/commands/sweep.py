@@ -8,57 +8,65 @@ from typing import Any
 import click
 import msgspec
 
-from replayer.commands.shared.prediction_options import add_prediction, load_system, refuse_trials
+from replayer.commands.shared.prediction_options import load_system, prediction_options, refuse_trials
 from replayer.commands.shared.screens import choose_screen
-from replayer.commands.shared.series_options import json_option, series_options
+from replayer.commands.shared.series_options import series_options
 from replayer.experiments.series import ReplayMeans, Series
-from replayer.experiments.sweep import Case, Sweep, find_sweep, load_sweep, run_sweep
-from replayer.flags.flag_types import WholeNumber
-from replayer.flags.forwarded_flags import flag_words
+from replayer.experiments.sweep import Case, Sweep, find_sweep, list_sweeps, load_sweep, run_sweep
+from replayer.options.command_line import option_words
+from replayer.options.types import WholeNumber
+from tracegen.console.commands import Name, command, option_group
 from tracegen.errors import format_count
 
 
-@click.command(epilog="Example: replayer sweep grid.toml --cache-dir /mnt/nvme -o sweep")
-@click.argument("grid")
-@series_options
-@click.option(
-    "--trials",
-    type=WholeNumber(1, 1000),
-    metavar="N",
-    help="Replays of each case.  [default: the file's, else 3]",
+@command(epilog="Example: replayer sweep grid.toml --cache-dir /mnt/nvme -o sweep")
+@click.argument("grid", type=Name(list_sweeps))
+@option_group(
+    "Cases",
+    "--case chat --trials 5 --flag duration=2m --dry-run",
+    click.option(
+        "--trials",
+        type=WholeNumber(1, 1000),
+        metavar="N",
+        help="Replays of each case.  [default: the file's, else 3]",
+    ),
+    click.option(
+        "--flag",
+        "overrides",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="An option of `replayer run` for all cases; overrides the file's.",
+    ),
+    click.option(
+        "--case",
+        "names",
+        multiple=True,
+        metavar="NAME",
+        help="Only the cases of this [[case]]; may be repeated.",
+    ),
+    click.option("--dry-run", is_flag=True, help="Only print the cases."),
 )
-@click.option(
-    "--flag",
-    "overrides",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="A flag of `replayer run` for all cases; overrides the file's.",
+@option_group(
+    "Several processes",
+    "--ranks 4 --mpirun 'mpirun -H a,b'",
+    click.option(
+        "--ranks",
+        type=WholeNumber(1, 100_000),
+        default=1,
+        show_default=True,
+        metavar="N",
+        help="Processes of each replay; several are started under MPI.",
+    ),
+    click.option(
+        "--mpirun",
+        default="mpirun",
+        show_default=True,
+        metavar="COMMAND",
+        help="The command that starts several processes, with its hosts.",
+    ),
 )
-@click.option(
-    "--case",
-    "names",
-    multiple=True,
-    metavar="NAME",
-    help="Only the cases of this [[case]]; may be repeated.",
-)
-@click.option(
-    "--ranks",
-    type=WholeNumber(1, 100_000),
-    default=1,
-    show_default=True,
-    metavar="N",
-    help="Processes of each replay; several are started under MPI.",
-)
-@click.option(
-    "--mpirun",
-    default="mpirun",
-    show_default=True,
-    metavar="COMMAND",
-    help="The command that starts several processes, with its hosts.",
-)
-@add_prediction
-@click.option("--dry-run", is_flag=True, help="Only print the cases.")
-@json_option("an array of run directories by case")
+@prediction_options()
+@series_options(content="an array of run directories by case")
 def sweep(
     grid: str,
     trials: int | None,
@@ -118,11 +126,11 @@ def _describe_sweep(loaded: Sweep, left_out: Mapping[str, str]) -> list[str]:
     rest = ""
     if len(known) < len(limits):
         unlimited = format_count(len(limits) - len(known), "case")
-        rest = f", and as long as {unlimited} without --duration take"
+        rest = f", and as long as {unlimited} without duration take"
     trials = format_count(loaded.trials, "trial")
     return [
         f"{trials} of each, interleaved, {loaded.pause_s:g} s of pause before each replay",
-        f"at most {minutes:,.3g} minutes for --duration, --drain and pauses{rest}",
+        f"at most {minutes:,.3g} minutes for duration, drain and pauses{rest}",
         *map(_describe_case, loaded.cases),
         *(f"  {name} is left out: {reason}" for name, reason in left_out.items()),
     ]
@@ -131,5 +139,5 @@ def _describe_sweep(loaded: Sweep, left_out: Mapping[str, str]) -> list[str]:
 def _describe_case(case: Case) -> str:
     source = f"recipe {case.recipe}" if case.recipe else f"trace {case.trace}"
     changes = f" with {', '.join(case.settings)}" if case.settings else ""
-    sizes = [word for setting, size in case.sizes.items() for word in flag_words(setting, size)]
+    sizes = [word for setting, size in case.sizes.items() for word in option_words(setting, size)]
     return f"  {case.name}: {source}{changes}; {' '.join([*case.flags, *sizes]) or 'flags of its recipe'}"

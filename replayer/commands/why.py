@@ -2,26 +2,31 @@
 
 import json
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import click
 
 from replayer.arrangements.loading import describe_arrangement
 from replayer.commands.shared.findings import render_findings, tabulate_findings
+from replayer.commands.shared.series_options import json_option
 from replayer.diagnosis.diagnose import diagnose
 from replayer.diagnosis.evidence import Observation, PlanEvidence
-from replayer.flags.plan_flags import plan_options
+from replayer.options.command_line import config_options, plan_options
+from replayer.options.resolving import overlay_recipe, resolve_plan
 from replayer.planning.plan import Plan
-from replayer.planning.plan_settings import PlanSettings, resolve_plan
 from replayer.record.columns import TIERS
 from replayer.record.options import DECODE_WORDS
+from tracegen.console.commands import command, option_group
 from tracegen.console.progress_bars import show_progress
 from tracegen.errors import format_count
 from tracegen.schema import Trace
 
 
-@click.command(epilog="Example: replayer why trace.parquet --model llama3.1-8b --cpu-mem-gb 4")
-@plan_options
+@command(epilog="Example: replayer why trace.parquet --model llama3.1-8b --cpu-mem-gb 4")
+@click.argument("trace", type=click.Path(path_type=Path))
+@plan_options()
+@config_options
+@option_group("Output", "--json", json_option("hits by tier, and the findings with their counts"))
 def why(trace: Path, as_json: bool, **flags: Any) -> None:
     """Name the reasons why a tier brings little.
 
@@ -29,7 +34,7 @@ def why(trace: Path, as_json: bool, **flags: Any) -> None:
     that may cost hits.
     """
     opened = Trace(trace)
-    model, options = resolve_plan(opened, cast("PlanSettings", flags))
+    model, options = resolve_plan(opened, overlay_recipe(opened, flags))
     plan = Plan(opened, options)
     observation = Observation(plan.workload)
     with show_progress("planning", "op", opened.ops) as advance:

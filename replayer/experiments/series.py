@@ -16,13 +16,12 @@ import msgspec
 
 from replayer.experiments import children
 from replayer.experiments.children import PYTHON, ChildFailedError
-from replayer.flags.forwarded_flags import setting_of_flag
-from replayer.flags.profile_flags import profile_words
-from replayer.flags.progress_flags import PROGRESS_TO_PROGRAMS
-from replayer.flags.run_flags import LoadFlags
 from replayer.live.agenda import Agenda
 from replayer.live.figures import Figures, Screen
-from replayer.planning.plan_settings import PlanSettings
+from replayer.options.command_line import option_words, parse_words, profile_words
+from replayer.options.progress import PROGRESS_TO_PROGRAMS
+from replayer.options.resolving import PLAN_GROUPS
+from replayer.options.run_groups import SpanOptions
 from replayer.record.reading import read_ranks, read_run
 from replayer.record.run_info import RanksInfo, RunInfo
 from replayer.run.predicted import AssumedSystem
@@ -33,8 +32,8 @@ from tracegen.schema import Trace
 SERIES_FILE: Final = "series.json"
 TRACES_FOLDER: Final = "traces"
 RANK_FIELD: Final = "{rank}"
-_PREDICTABLE: Final = frozenset((*PlanSettings.__annotations__, *LoadFlags.__dataclass_fields__))
-"""Settings that `replayer predict` takes as `replayer run` does."""
+_PREDICTABLE: Final = frozenset(name for group in (*PLAN_GROUPS, SpanOptions) for name in group.__struct_fields__)
+"""Options that `replayer predict` takes as `replayer run` does."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,6 @@ class ReplayMeans:
 
     Attributes:
         cache_dir: of every replay; None: no replay needs one.
-        make_cache_dir: make it if it does not exist.
         ranks: processes of every replay; 1: no MPI.
         mpirun: the command that starts several, with its flags.
         profile: name or file of the profile from which replays are predicted; None: they are made.
@@ -54,7 +52,6 @@ class ReplayMeans:
     """
 
     cache_dir: Path | None = None
-    make_cache_dir: bool = False
     ranks: int = 1
     mpirun: str = "mpirun"
     profile: str | None = None
@@ -69,12 +66,12 @@ class ReplayMeans:
             if self.system is not None:
                 problem = "predictions need no directory"
                 raise InputError(problem, "leave it out", subject=self.cache_dir, setting="cache_dir")
-            check_parent(self.cache_dir, make=self.make_cache_dir)
+            check_parent(self.cache_dir)
 
     def check_flags(self, words: Sequence[str]) -> None:
         """Refuse flags of `replayer run` whose values are the profile's in a prediction."""
-        settings = (setting_of_flag(word) for word in words if self.system is not None)
-        if setting := next((one for one in settings if one is not None and one not in _PREDICTABLE), None):
+        given = parse_words(words) if self.system is not None else ()
+        if setting := next((one for one in given if one not in _PREDICTABLE), None):
             problem = "predictions are made under the conditions of their profile"
             raise InputError(problem, "leave it out", setting=setting)
 
@@ -91,8 +88,7 @@ class ReplayMeans:
             return [*PYTHON, "replayer", "predict", *words, *profile_words(self.profile, self.system.speeds)]
         command = [*PYTHON, "replayer", "run", *words]
         if self.cache_dir is not None:
-            command += ["--cache-dir", str(self.cache_dir), "--clean"]
-            command += ["--make-cache-dir"] if self.make_cache_dir else []
+            command += [*option_words("cache_dir", self.cache_dir), *option_words("clean", True)]
         if self.ranks == 1:
             return command
         return [*shlex.split(self.mpirun), "-n", str(self.ranks), *command, "--ranks", "replicate"]

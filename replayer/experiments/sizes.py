@@ -7,11 +7,12 @@ from typing import Final
 
 import msgspec
 
-from replayer.flags.forwarded_flags import flag_words, parse_flags
 from replayer.machine import free_memory
 from replayer.machine.reserve import Reserve, free_bytes
+from replayer.options.command_line import option_words, parse_words
+from replayer.options.resolving import Values, overlay_recipe, resolve_plan
+from replayer.options.types import UNLIMITED
 from replayer.planning.plan import Plan
-from replayer.planning.plan_settings import UNLIMITED, PlanSettings, resolve_plan
 from replayer.tiers import gpu
 from tracegen.schema import Trace
 
@@ -91,19 +92,19 @@ def size_tiers(sizes: Mapping[str, str], room: Room, trace: Path, flags: Sequenc
     for setting, size in sizes.items():
         factor = float(size[:-1])
         wanted = factor * held if size.endswith("x") else factor / 100 * room.free[CAPACITIES[setting]]
-        words += flag_words(setting, f"{wanted / _GIB:.3f}")
+        words += option_words(setting, f"{wanted / _GIB:.3f}")
     return words
 
 
 def measure_held_bytes(trace: Path, flags: Sequence[str]) -> int:
     """Return the most bytes that a drive without limit would hold of a trace: 1x."""
     opened = Trace(trace)
-    alone: PlanSettings = {
+    alone: Values = {
         "gpu_mem_gb": 0,
         "cpu_mem_gb": 0,
         "storage_capacity_gb": UNLIMITED,
         "order": "trace",
         "cycles": 1,
     }
-    _, options = resolve_plan(opened, {**parse_flags(flags).plan, **alone})
+    _, options = resolve_plan(opened, overlay_recipe(opened, {**parse_words(flags), **alone}))
     return Plan(opened, options).simulate().peak_bytes.nvme or 0

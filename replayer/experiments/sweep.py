@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib import resources
 from pathlib import Path
@@ -20,8 +20,9 @@ from replayer.experiments.series import (
     read_series,
 )
 from replayer.experiments.sizes import CAPACITIES, Room, find_obstacle, find_room, is_expression, size_tiers
-from replayer.flags.forwarded_flags import flag_words, forwardable_flags, parse_flags
 from replayer.live.agenda import Agenda
+from replayer.options.command_line import forwardable_options, option_words, parse_words
+from replayer.options.run_groups import DeviceOptions
 from replayer.record.columns import TIERS
 from tracegen.errors import InputError, ToolError
 from tracegen.schema import Trace
@@ -77,11 +78,11 @@ class Case:
 
     def time_limit_s(self) -> float | None:
         """Return the most seconds that a replay takes by its flags; None: they set no limit."""
-        flags = parse_flags(self.flags)
-        if flags.duration is None:
+        given = parse_words(self.flags)
+        if "duration" not in given:
             return None
-        duration_s = float(flags.duration)
-        drain_s = duration_s / 10 if flags.drain is None else float(flags.drain)
+        duration_s = float(given["duration"])
+        drain_s = float(given.get("drain", duration_s / 10))
         limit_s = duration_s + drain_s
         return None if limit_s == float("inf") else limit_s
 
@@ -129,7 +130,8 @@ class Sweep:
         if means.system is not None:
             known = means.system.profile.tiers
             return Room({}, {tier: "the profile has none" for tier in TIERS if tier not in known})
-        return find_room(means.cache_dir, parse_flags(sized[0].flags).gpu_device)
+        device = parse_words(sized[0].flags).get("gpu_device", DeviceOptions().gpu_device)
+        return find_room(means.cache_dir, device)
 
     def split(self, room: Room) -> tuple["Sweep", dict[str, str]]:
         """Return the sweep of the cases that can be had, and why the others are left out, by name.
@@ -146,6 +148,11 @@ class Sweep:
         return replace(self, cases=cases), left_out
 
 
+def list_sweeps() -> list[str]:
+    """Return the names of the sweeps that ship."""
+    return sorted(file.stem for file in _SHIPPED.glob("*.toml"))
+
+
 def find_sweep(grid: str) -> Path:
     """Return the file of a sweep.
 
@@ -159,11 +166,10 @@ def find_sweep(grid: str) -> Path:
     is_folder = path.is_dir()  # results may be in a folder of the sweep's name
     if path.suffix or (path.exists() and not is_folder):
         return path
-    shipped = {file.stem: file for file in sorted(_SHIPPED.glob("*.toml"))}
-    if grid not in shipped:
-        names = ", ".join(shipped)
-        raise InputError("no file or sweep has this name", f"name a TOML file or one of {names}", subject=grid)
-    return shipped[grid]
+    if grid not in list_sweeps():
+        remedy = f"name a TOML file, or {suggest(grid, list_sweeps())}"
+        raise InputError("no file or sweep has this name", remedy, subject=grid)
+    return _SHIPPED / f"{grid}.toml"
 
 
 def load_sweep(
@@ -228,11 +234,11 @@ def _parse_overrides(texts: Sequence[str]) -> dict[str, str]:
         if not equals:
             raise InputError("has no value", "write NAME=VALUE", setting="overrides", subject=text)
         flags[name.replace("-", "_")] = value
-    _check_keys(flags, forwardable_flags(), None, "overrides")
+    _check_keys(flags, forwardable_options(), None, "overrides")
     return flags
 
 
-def _check_keys(keys: Iterable[str], known: Sequence[str], subject: object, setting: str | None = None) -> None:
+def _check_keys(keys: Iterable[str], known: Collection[str], subject: object, setting: str | None = None) -> None:
     """Refuse an unknown key, and name the known one that is most like it."""
     if unknown := next((key for key in keys if key not in known), None):
         raise InputError(f"{unknown} is unknown", suggest(unknown, known), subject=subject, setting=setting)
@@ -242,7 +248,7 @@ def _list_cases(path: Path, number: int, table: Table, overrides: dict[str, str]
     """Yield a case for each combination of the values that a [[case]] lists."""
     label = f"{path}, case {table.get('name', f'case_{number}')}"
     own = _CaseKeys.__struct_fields__
-    _check_keys(table, (*own, *forwardable_flags()), label)
+    _check_keys(table, (*own, *forwardable_options()), label)
     keys = convert({"name": f"case_{number}"} | {key: table[key] for key in own if key in table}, _CaseKeys, label)
     if not _NAME.fullmatch(keys.name) or keys.name in (TRACES_FOLDER, SERIES_FILE):
         rule = f"must consist of letters, digits and _.+=,-, and not be {TRACES_FOLDER} or {SERIES_FILE}"
@@ -301,8 +307,8 @@ def _find_recipe(label: str, folder: Path, name: str) -> str:
 def _compose_flags(label: str, flags: Mapping[str, object]) -> tuple[str, ...]:
     """Return a case's flags as words of a command line, known to be valid."""
     try:
-        words = tuple(word for name, value in flags.items() for word in flag_words(name, value))
-        parse_flags(words)
+        words = tuple(word for name, value in flags.items() for word in option_words(name, value))
+        parse_words(words)
     except InputError as error:
         raise InputError(error.problem, error.remedy, subject=label, setting=error.setting) from None
     return words
@@ -325,7 +331,7 @@ def _find_trace(case: Case, names: dict[_TraceKey, str], series: Series) -> Path
     if path is None:
         path = series.make_trace(names[case.recipe, case.settings], case.recipe, case.settings)
     first = path_of_rank(path, 0)
-    users = parse_flags(case.flags).plan.get("users")
+    users = parse_words(case.flags).get("users")
     most = Trace(first).metadata.counts.get("users")
     if users and most and users > most:
         raise InputError(f"users = {users}, but {first} has {most:,}", "ask for fewer", subject=f"case {case.name}")

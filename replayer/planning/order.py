@@ -19,6 +19,7 @@ from replayer.record.columns import ORDERED_PLAN_VERSION, PLAN_VERSION, TIERS
 from replayer.record.reading import parts, read_run
 from replayer.record.run_info import OrderInfo, Tier
 from tracegen.errors import InputError
+from tracegen.typed_files import suggest
 
 DEFAULT_REFERENCE: Final = "nvme-7"
 _SHIPPED: Final = importlib.resources.files("replayer.references")
@@ -113,24 +114,23 @@ def parse_order(text: str | None, pace: Pace) -> Order:
     )
 
 
+def shipped_references() -> list[str]:
+    """Return the names of the reference systems that ship with the tool."""
+    return sorted(path.name.removesuffix(".toml") for path in _SHIPPED.iterdir() if path.name.endswith(".toml"))
+
+
 def load_reference(name: str) -> Order:
     """Return the order of a reference system that is shipped, or that a TOML file describes.
 
     Raises:
         InputError: there is no file of that name, or it does not describe a reference system.
     """
-    files = {path.name.removesuffix(".toml"): path for path in _SHIPPED.iterdir()}
-    shipped = {stem: path for stem, path in files.items() if path.name.endswith(".toml")}
+    shipped = shipped_references()
     try:
-        text = (shipped[name] if name in shipped else Path(name)).read_text(encoding="utf-8")
+        text = (_SHIPPED / f"{name}.toml" if name in shipped else Path(name)).read_text(encoding="utf-8")
         profile = tomllib.loads(text)
     except OSError as error:
-        names = ", ".join(sorted(shipped))
-        raise _reference_error(
-            name,
-            str(error.strerror),
-            f"name a TOML file, or one of {names}",
-        ) from None
+        raise _reference_error(name, str(error.strerror), f"name a TOML file, or {suggest(name, shipped)}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise _reference_error(name, f"is not TOML ({error})", "mend the file") from None
     order = make_reference(name, profile)

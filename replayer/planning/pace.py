@@ -7,8 +7,6 @@ from replayer.bindings.compiled import Load
 from replayer.record.options import DurationOrigin, PaceKind
 from tracegen.errors import InputError, format_count
 
-TOKEN_MS: Final = {"none": 0.0, "fast": 2.0, "realistic": 30.0}
-"""Milliseconds per generated token of kv-cache.py's generation modes."""
 PACES: Final = ("asap", "closed", "open")
 LEAST_STEADY_S: Final = 10.0
 _WINDOW_OPS_ASAP: Final = 4096

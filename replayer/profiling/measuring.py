@@ -10,6 +10,7 @@ from replayer.machine import description
 from replayer.machine.busy_cores import BusyCores
 from replayer.machine.free_memory import available
 from replayer.machine.reserve import free_bytes
+from replayer.options.settings import Settings
 from replayer.planning.moves import GPU
 from replayer.prediction.profile import Profile, ProfileConditions, ThrottleLimits, TierProfile
 from replayer.profiling.cells import Cell, Visits, find_medians
@@ -24,7 +25,6 @@ from replayer.profiling.tier_fit import (
     limit_rate,
 )
 from replayer.record.run_info import Tier
-from replayer.run.settings import Settings
 from replayer.tiers import cache_dir, gpu
 from tracegen.errors import InputError, ToolError
 
@@ -78,8 +78,8 @@ def measure_profile(
         InputError: a tier cannot be opened, or has too little room.
         ToolError: a move failed, the budget is too short for a tier, or a fit is too far off.
     """
-    if settings.cache_dir is not None:
-        cache_dir.check_parent(settings.cache_dir, make=settings.make_cache_dir)
+    if settings.devices.cache_dir is not None:
+        cache_dir.check_parent(settings.devices.cache_dir)
     room = {tier: _choose_room(tier, settings) for tier in tiers}
     with ExitStack() as opened:
         rig = Rig(settings, room, opened, say, poll)
@@ -185,9 +185,9 @@ def _choose_room(tier: Tier, settings: Settings) -> int:
     """
     free = _MOST_ROOM * _SHARE_OF_FREE
     if tier == "gpu":
-        free = gpu.free_gpu_bytes(settings.gpu_device, "leave gpu out of `tiers`")
-    elif tier == "nvme" and settings.is_on_drive and settings.cache_dir is not None:
-        free = free_bytes(settings.cache_dir) - settings.reserve.bytes_on(settings.cache_dir)
+        free = gpu.free_gpu_bytes(settings.devices.gpu_device, "leave gpu out of `tiers`")
+    elif tier == "nvme" and settings.is_on_drive and settings.devices.cache_dir is not None:
+        free = free_bytes(settings.devices.cache_dir) - settings.control.reserve.bytes_on(settings.devices.cache_dir)
     else:
         free = available().bytes or free
     room = min(_MOST_ROOM, free // _SHARE_OF_FREE) // _UNIT * _UNIT
@@ -209,7 +209,7 @@ def _describe_machine(settings: Settings, rig: Rig) -> dict[str, str | int | flo
     storage = rig.tiers.storage() or {}
     kept |= {name: value for name, value in storage.items() if isinstance(value, str)}
     if rig.tiers.all[GPU] is not None:
-        kept["gpu"] = str(gpu.describe_gpu(settings.gpu_device)["device"])
+        kept["gpu"] = str(gpu.describe_gpu(settings.devices.gpu_device)["device"])
     return kept
 
 
@@ -217,13 +217,13 @@ def _make_conditions(settings: Settings, rig: Rig) -> ProfileConditions:
     nvme = rig.tiers.nvme
     throttles = {tier: one.as_dict() for tier, one in settings.throttles.items()}
     return ProfileConditions(
-        layout=settings.layout,
+        layout=settings.devices.layout,
         direct=nvme is not None and nvme.direct,
         io_bytes=settings.io.size,
         io_depth=settings.io.depth,
         io_engine=settings.io.engine,
         fsync=settings.io.fsync,
-        verify=settings.verify,
-        gpu_read=settings.gpu_read,
+        verify=settings.devices.verify,
+        gpu_read=settings.devices.gpu_read,
         throttle=cast("dict[Tier, ThrottleLimits]", throttles),
     )

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from replayer.engine.engine import Engine, TooManyErrorsError
 from replayer.engine.move_executor import MoveExecutor, Staging
 from replayer.models.geometry import TokenBytes
+from replayer.options.settings import Settings
 from replayer.planning.pace import Demand, Pace, PlanWindow, Span
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.profiling.cells import TOKEN_BYTES, Cell, MadeTrace, Phases
@@ -19,7 +20,6 @@ from replayer.record.columns import TIERS
 from replayer.record.run_info import Tier
 from replayer.run.opening import OpenTiers
 from replayer.run.preflight import check_footprint
-from replayer.run.settings import Settings
 from replayer.tiers.payload import Payload
 from tracegen.errors import ToolError
 
@@ -74,14 +74,14 @@ class Rig:
         only = TIERS.index(cell.tier)
         tiers = [one if at == only else None for at, one in enumerate(self.tiers.all)]
         settings = self._settings
-        executor = MoveExecutor(tiers, self._payload, settings.verify)
+        executor = MoveExecutor(tiers, self._payload, settings.devices.verify)
         engine = Engine(
             plan,
             tiers,
             self._payload,
             self._staging,
             executor,
-            settings.verify,
+            settings.devices.verify,
             settings.chunk,
             PlanWindow(),
             Span(max_errors=0),

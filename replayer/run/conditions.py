@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from replayer.options.settings import Settings
 from replayer.planning.plan import Plan
 from replayer.record.columns import RUN_VERSION
 from replayer.record.run_info import (
@@ -17,7 +18,6 @@ from replayer.record.run_info import (
     WarmupCondition,
 )
 from replayer.record.run_parts import Machine
-from replayer.run.settings import Settings
 from tracegen.schema import Trace
 
 
@@ -73,7 +73,8 @@ def make_conditions(
     selection = options.selection
     sizes = options.bytes_per_token
     windowed = sizes.windowed or None
-    pace = settings.pace
+    devices = settings.devices
+    pace = settings.demand.pace
     span = settings.span
     gpu, cpu, nvme = plan.usable
     return Conditions(
@@ -94,28 +95,28 @@ def make_conditions(
         cycles=selection.cycles,
         order=options.order.to_info(),
         placement="live" if options.order.kind == "live" else "planned",
-        workers=settings.workers,
+        workers=settings.demand.workers,
         pace=pace.kind,
         speedup=pace.speedup,
         token_ms=pace.token_ms,
         prefill_tok_s=pace.prefill_tok_s,
         request_depth=pace.request_depth,
-        max_concurrent_allocs=settings.allocs,
+        max_concurrent_allocs=settings.demand.allocs,
         duration_s=span.duration_s,
         drain_s=span.drain_s,
         ops=span.ops,
         warmup=WarmupCondition(ops=span.warmup_ops, s=span.warmup_s, steady=span.begins_steady or msgspec.UNSET),
-        precondition_gib=settings.precondition_gib,
-        layout=settings.layout,
+        precondition_gib=settings.control.precondition,
+        layout=devices.layout,
         direct=tiers.direct,
         io_bytes=settings.io.size,
         io_depth=settings.io.depth,
         io_engine=settings.io.engine if tiers.has_disk else None,
         fsync=settings.io.fsync,
-        verify=settings.verify,
-        gpu_device=settings.gpu_device if tiers.has_gpu else None,
-        gpu_read=settings.gpu_read if tiers.has_gpu else None,
-        gds=settings.gds,
+        verify=devices.verify,
+        gpu_device=devices.gpu_device if tiers.has_gpu else None,
+        gpu_read=devices.gpu_read if tiers.has_gpu else None,
+        gds=devices.gds,
         throttle={tier: limit.as_dict() for tier, limit in settings.throttles.items()},
         window_ops=settings.window.ops,
         window_bytes=settings.window.bytes,

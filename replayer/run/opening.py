@@ -6,12 +6,12 @@ from typing import Any
 
 from replayer.engine.move_executor import Staging
 from replayer.machine import description
+from replayer.options.settings import Settings
 from replayer.planning.moves import CPU, GPU, NVME
 from replayer.planning.plan import Plan
 from replayer.planning.plan_summary import PlanSummary
 from replayer.record.columns import TIERS
 from replayer.run.footprint import most_objects, nvme_room
-from replayer.run.settings import Settings
 from replayer.tiers import BACKENDS, cache_dir, gpu
 from replayer.tiers.base import Tier
 from replayer.tiers.disk import DiskTier
@@ -58,12 +58,12 @@ class OpenTiers:
                 capacity=plan.capacity[place] or 0,
                 objects=objects[place],
                 disk_bytes=nvme_room(plan, planned, settings.window) if place == NVME else 0,
-                cache_dir=settings.cache_dir,
+                cache_dir=settings.devices.cache_dir,
                 run=run,
                 io=settings.io,
-                keep_cache=settings.keep_cache,
-                reserve=settings.reserve,
-                gpu_device=settings.gpu_device,
+                keep_cache=settings.control.keep_cache,
+                reserve=settings.control.reserve,
+                gpu_device=settings.devices.gpu_device,
                 say=say,
             )
             tier = BACKENDS[self._choose_backend(place, request)](request)
@@ -80,13 +80,12 @@ class OpenTiers:
         if place != NVME:
             return TIERS[place]
         if not settings.is_on_drive:
-            return settings.layout
+            return settings.devices.layout
         parent = request.require_cache_dir()
-        if settings.make_cache_dir:
-            cache_dir.make_parent(parent)
-        if not settings.gds:
-            return settings.layout
-        if settings.layout != "files" or self.all[GPU] is None:
+        cache_dir.make_parent(parent)
+        if not settings.devices.gds:
+            return settings.devices.layout
+        if settings.devices.layout != "files" or self.all[GPU] is None:
             problem = "GPUDirect Storage reads files into the gpu's memory"
             raise InputError(problem, "pass `layout=files` and `gpu_mem_gb`", setting="gds")
         return "gds"
@@ -104,8 +103,8 @@ class OpenTiers:
         chunk = self._settings.chunk
         if self._gpu is None:
             return Staging(chunk)
-        nvme = frozenset([NVME] if self._settings.gds else [])
-        reads = nvme | frozenset([GPU] if self._settings.gpu_read == "device" else [])
+        nvme = frozenset([NVME] if self._settings.devices.gds else [])
+        reads = nvme | frozenset([GPU] if self._settings.devices.gpu_read == "device" else [])
         on_device = self._gpu.make_device_buffer(chunk) if reads else None
         return Staging(chunk, self._gpu.make_host_buffer, on_device, reads, nvme)
 
@@ -125,4 +124,4 @@ class OpenTiers:
 
     def io_is_counted(self) -> bool:
         """Whether /proc/self/io counts the nvme tier's I/O; of cuFile's that is not known."""
-        return self.nvme is not None and self.nvme.is_counted and not self._settings.gds
+        return self.nvme is not None and self.nvme.is_counted and not self._settings.devices.gds

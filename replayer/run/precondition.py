@@ -5,8 +5,8 @@ from itertools import count
 from time import monotonic
 from typing import Final
 
+from replayer.options.settings import Settings
 from replayer.record.run_info import Precondition
-from replayer.run.settings import Settings
 from replayer.tiers.base import ALIGNMENT, HostBuffer, Tier
 from replayer.tiers.payload import Payload
 from tracegen.errors import InputError
@@ -23,7 +23,7 @@ def precondition(
     payload: Payload,
     advance: Callable[[int], object] = lambda _bytes: None,
 ) -> Precondition | None:
-    """Write `settings.precondition_gib` to the nvme tier and remove it again.
+    """Write `settings.control.precondition` to the nvme tier and remove it again.
 
     The tier is emptied whenever it is full. Every object has a key of its own, so that no bytes
     are written twice.
@@ -41,7 +41,7 @@ def precondition(
     Raises:
         InputError: there is no nvme tier on a disk, or it cannot be written.
     """
-    left = int(settings.precondition_gib * _GIB)
+    left = int(settings.control.precondition * _GIB)
     if not left:
         return None
     if nvme is None:
@@ -66,9 +66,9 @@ def precondition(
             advance(size)
         _discard(nvme, stored)
     except OSError as error:
-        problem = f"{settings.cache_dir}: {error.strerror}"
+        problem = f"{settings.devices.cache_dir}: {error.strerror}"
         raise InputError(problem, "ask for less", setting="precondition") from None
-    return Precondition(gib=settings.precondition_gib, s=monotonic() - began)
+    return Precondition(gib=settings.control.precondition, s=monotonic() - began)
 
 
 def _write_object(

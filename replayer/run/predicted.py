@@ -9,8 +9,11 @@ from pathlib import Path
 import msgspec
 
 from replayer.machine import description
+from replayer.options.resolving import Options, resolve_span, resolve_window
+from replayer.options.run_groups import ControlOptions, DeviceOptions
+from replayer.options.settings import Settings
 from replayer.planning.moves import GPU, NVME
-from replayer.planning.pace import Demand, PlanWindow, Span
+from replayer.planning.pace import Demand
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.planning.plan_summary import PlanSummary
 from replayer.prediction.profile import Profile
@@ -27,7 +30,6 @@ from replayer.run.execution import Execution, Prepared, save_first
 from replayer.run.log_writer import LogWriter
 from replayer.run.mpi import ALONE
 from replayer.run.preflight import describe_time
-from replayer.run.settings import Settings
 from replayer.run.system import System
 from replayer.tiers.disk import BlockIO
 from replayer.tiers.throttled import Throttle
@@ -68,13 +70,21 @@ class AssumedSystem:
         )
 
 
-def assume_settings(profile: Profile, demand: Demand, span: Span, window: PlanWindow) -> Settings:
-    """Return the settings of a replay under the conditions that a profile was measured in."""
+def assume_settings(profile: Profile, options: Options, demand: Demand) -> Settings:
+    """Return the settings of a replay under the conditions that a profile was measured in.
+
+    Raises:
+        InputError: an option is not valid.
+    """
     conditions = profile.assumed_conditions
     return Settings(
-        workers=demand.workers,
-        cache_dir=None,
-        layout=conditions.layout,
+        demand=demand,
+        devices=DeviceOptions(
+            layout=conditions.layout,
+            verify=conditions.verify,
+            gpu_read=conditions.gpu_read,
+            throttle=tuple((tier, Throttle(**limits)) for tier, limits in conditions.throttle.items()),
+        ),
         io=BlockIO(
             size=conditions.io_bytes,
             depth=conditions.io_depth,
@@ -82,13 +92,9 @@ def assume_settings(profile: Profile, demand: Demand, span: Span, window: PlanWi
             fsync=conditions.fsync,
             engine=conditions.io_engine,
         ),
-        pace=demand.pace,
-        verify=conditions.verify,
-        window=window,
-        span=span,
-        allocs=demand.allocs,
-        gpu_read=conditions.gpu_read,
-        throttles={tier: Throttle(**limits) for tier, limits in conditions.throttle.items()},
+        window=resolve_window(options.span, demand.pace),
+        span=resolve_span(options),
+        control=ControlOptions(force=options.control.force),
     )
 
 
@@ -97,7 +103,7 @@ def make_engine(plan: Plan, profile: Profile, settings: Settings) -> VirtualEngi
     return VirtualEngine(
         plan,
         profile.struct(),
-        settings.verify,
+        settings.devices.verify,
         settings.chunk,
         settings.window,
         settings.span,
@@ -137,7 +143,7 @@ class PredictedReplay:
             ToolError: run.json could not be written at the end.
             KeyboardInterrupt: after the run has been closed as incomplete.
         """
-        check_free(self.output, force=self.settings.force)
+        check_free(self.output, force=self.settings.control.force)
         self.system.times()  # refuses bad speeds before any planning
         plan = Plan(self.trace, self.options)
         if not plan.workload.ops:
@@ -149,7 +155,7 @@ class PredictedReplay:
             self.console.say(describe_time(plan, self.settings.span))
         summary = self._simulate(plan)
         info = self._first_info(plan, summary, warnings)
-        with closing(RunDirectory(self.output, force=self.settings.force)) as directory:
+        with closing(RunDirectory(self.output, force=self.settings.control.force)) as directory:
             return self._execute(plan, summary, info, directory)
 
     def _simulate(self, plan: Plan) -> PlanSummary | None:
@@ -186,8 +192,9 @@ class PredictedReplay:
             direct=self.settings.io.direct == "on" if is_on_disk else None,
         )
         used = {tier for tier, size in zip(TIERS, plan.usable, strict=True) if size != 0}
-        throttles = {tier: limit for tier, limit in self.settings.throttles.items() if tier in used}
-        settings = replace(self.settings, throttles=throttles)
+        throttle = tuple((tier, limit) for tier, limit in self.settings.devices.throttle if tier in used)
+        devices = msgspec.structs.replace(self.settings.devices, throttle=throttle)
+        settings = replace(self.settings, devices=devices)
         info = describe_start(
             self.trace,
             plan=None if summary is None else summary.to_info(),

@@ -5,6 +5,7 @@ from typing import Final
 
 from replayer.machine import description, free_memory
 from replayer.machine.reserve import find_existing, free_bytes
+from replayer.options.settings import Settings
 from replayer.planning.moves import CPU, NVME
 from replayer.planning.pace import PlanWindow, Span
 from replayer.planning.plan import Plan
@@ -13,7 +14,6 @@ from replayer.record.run_info import Warning  # noqa: A004 (run.json's word)
 from replayer.record.run_parts import Storage
 from replayer.record.wording import describe_cut, drive
 from replayer.run.footprint import most_objects, nvme_room
-from replayer.run.settings import Settings
 from replayer.tiers.cpu import arena_bytes
 from replayer.tiers.payload import MAX_OBJECT
 from replayer.tiers.slab import SLAB
@@ -56,9 +56,9 @@ def check_footprint(
 
 def describe_place(settings: Settings) -> str:
     """Return a line with the directory, file system, mount point and device of the nvme tier."""
-    assert settings.cache_dir is not None, "the nvme tier is on a disk"
-    storage = Storage(**description.storage(find_existing(settings.cache_dir)))
-    return f"nvme tier: {settings.cache_dir} on {drive(storage)}"
+    assert settings.devices.cache_dir is not None, "the nvme tier is on a disk"
+    storage = Storage(**description.storage(find_existing(settings.devices.cache_dir)))
+    return f"nvme tier: {settings.devices.cache_dir} on {drive(storage)}"
 
 
 def describe_disk_use(plan: Plan, summary: PlanSummary | None, window: PlanWindow) -> str:
@@ -109,12 +109,12 @@ def _check_memory(plan: Plan, summary: PlanSummary | None, settings: Settings, r
             f"pass at most {_gib_below(free * 0.9)}",
             setting="cpu_mem_gb",
         )
-    buffers = settings.workers * settings.chunk
+    buffers = settings.demand.workers * settings.chunk
     if arena + buffers > free:
         raise InputError(
             f"their buffers take {buffers / _GIB:.1f} GiB, but {available.format(ranks)}",
             "pass fewer, or a smaller `io_size` or `io_depth`",
-            subject=settings.workers,
+            subject=settings.demand.workers,
             setting="workers",
         )
 
@@ -126,20 +126,20 @@ def _check_disk(
     ranks: int,
 ) -> Warning | None:
     """Refuse a plan that does not fit the disk; only warn if a limit may end the run before."""
-    if plan.usable[NVME] == 0 or not settings.is_on_drive or settings.cache_dir is None:
+    if plan.usable[NVME] == 0 or not settings.is_on_drive or settings.devices.cache_dir is None:
         return None
     peak = nvme_room(plan, summary, settings.window)
-    reserve = settings.reserve.bytes_on(settings.cache_dir)
-    free = max(0, free_bytes(settings.cache_dir) - reserve) // ranks
+    reserve = settings.control.reserve.bytes_on(settings.devices.cache_dir)
+    free = max(0, free_bytes(settings.devices.cache_dir) - reserve) // ranks
     if peak <= free:
         return None
     lack = f"the plan needs {peak / _GIB:,.2f} GiB at its peak, {free / _GIB:,.2f} GiB are free"
     if reserve:
-        kept = f"{reserve / _GIB:,.2f} GiB ({settings.reserve.format()})"
+        kept = f"{reserve / _GIB:,.2f} GiB ({settings.control.reserve.format()})"
         lack += f" in addition to the reserve of {kept}"
     span = settings.span
     is_limited = span.duration_s is not None or span.ops is not None
-    if plan.usable[NVME] is None and is_limited and settings.layout == "files":
+    if plan.usable[NVME] is None and is_limited and settings.devices.layout == "files":
         limit = f"{span.duration_s:g} s" if span.duration_s else f"{span.ops:,} ops"
         fate = f"if the run gets that far within {limit}, its stores fail"
         text = f"{lack}: this disk cannot hold the whole plan; {fate}."
@@ -150,15 +150,15 @@ def _check_disk(
         remedy = f"pass `storage_capacity_gb={room}` or a smaller `model`"
     if reserve:
         remedy += ", or a smaller `reserve`"
-    raise InputError(lack, remedy, subject=settings.cache_dir, setting="cache_dir")
+    raise InputError(lack, remedy, subject=settings.devices.cache_dir, setting="cache_dir")
 
 
 def _allow_files(plan: Plan, summary: PlanSummary | None, settings: Settings) -> None:
     """Raise this process's limit of open files to the number that the run may need."""
     slabs = 0
-    if settings.layout == "slab":
+    if settings.devices.layout == "slab":
         slabs = nvme_room(plan, summary, settings.window) // SLAB
-    needed = _OTHER_FILES + settings.workers + slabs
+    needed = _OTHER_FILES + settings.demand.workers + slabs
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and needed > hard:
         raise InputError(

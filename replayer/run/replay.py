@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from replayer.machine import description
+from replayer.options.settings import Settings
 from replayer.planning.moves import GPU, NVME
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.planning.plan_summary import PlanSummary
@@ -40,7 +41,6 @@ from replayer.run.preflight import (
     describe_time,
 )
 from replayer.run.run_warnings import collect_warnings
-from replayer.run.settings import Settings
 from replayer.run.system import MeasuredSystem
 from replayer.tiers import cache_dir, gpu
 from replayer.tiers.payload import Payload
@@ -136,24 +136,24 @@ class Replay:
         All ranks end this step before any of them asks how much room there is.
         """
         settings = self.settings
-        check_free(self.output, force=settings.force)
-        if settings.cache_dir is None:
+        check_free(self.output, force=settings.control.force)
+        if settings.devices.cache_dir is None:
             return
-        cache_dir.check_parent(settings.cache_dir, make=settings.make_cache_dir)
+        cache_dir.check_parent(settings.devices.cache_dir)
         if self.options.usable()[NVME] != 0 and settings.is_on_drive:
             self.console.say(describe_place(settings))
         if self.ranks.rank == 0:
-            self._offer_to_clean(settings.cache_dir)
+            self._offer_to_clean(settings.devices.cache_dir)
 
     def _offer_to_clean(self, parent: Path) -> None:
         """Remove what killed runs left in the cache directory, if the user wants that."""
         for folder in cache_dir.leftovers(parent):
             size = f"{cache_dir.size_of(folder) / 2**30:.2f} GiB"
             leftover = f"{folder} ({size}) was left by a killed run"
-            if self.settings.clean or self.console.confirm(f"{leftover}; remove it?"):
+            if self.settings.control.clean or self.console.confirm(f"{leftover}; remove it?"):
                 cache_dir.clean(folder)
             else:
-                self.console.warn(f"{leftover}; pass `clean` to remove it.")
+                self.console.warn(f"{leftover}; pass `clean=true` to remove it.")
 
     def _prepare(self, resources: ExitStack) -> Execution:
         """Plan the trace, check that it can run, open the tiers, and precondition the drive."""
@@ -176,7 +176,7 @@ class Replay:
         info = self._first_info(plan, summary, tiers, started)
         warnings = [*([little_room] if little_room else []), *collect_warnings(settings, tiers)]
         payload = Payload((self.trace.metadata.seed + self.ranks.rank) % 2**64, self.nonce)
-        size = int(settings.precondition_gib * 2**30)
+        size = int(settings.control.precondition * 2**30)
         with self.console.track("preconditioning", "B", size) as advance:
             room = nvme_room(plan, summary, settings.window)
             written = precondition(tiers.nvme, settings, room, payload, advance)
@@ -229,7 +229,7 @@ class Replay:
         """
         top: RunDirectory | None = None
         is_alone = self.ranks.comm is None
-        force = self.settings.force
+        force = self.settings.control.force
         with self.ranks.in_step():
             if not is_alone and self.ranks.rank == 0:
                 top = RunDirectory(self.output, force=force, parts=False)
@@ -314,5 +314,5 @@ def replay(
 def _describe_machine(settings: Settings, tiers: OpenTiers) -> Machine:
     facts = description.describe() | {"storage": tiers.storage()}
     if tiers.all[GPU] is not None:
-        facts["gpu"] = gpu.describe_gpu(settings.gpu_device)
+        facts["gpu"] = gpu.describe_gpu(settings.devices.gpu_device)
     return msgspec.json.decode(json.dumps(facts), type=Machine)  # plain texts: torch has its own

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from replayer.machine import description
+from replayer.options.settings import Settings
 from replayer.planning.moves import GPU, NVME
 from replayer.record.run_info import Warning  # noqa: A004 (run.json's word)
 from replayer.run.opening import OpenTiers
-from replayer.run.settings import Settings
 
 
 def collect_warnings(settings: Settings, tiers: OpenTiers) -> list[Warning]:
@@ -23,17 +23,17 @@ def _tier_warnings(settings: Settings, tiers: OpenTiers) -> Iterator[Warning]:
     if is_simulated:
         limit = settings.throttles.get("nvme")
         times = "the replayer's own" if limit is None else f"those of its throttle, {limit}"
-        stored = "nothing is stored" if settings.layout == "null" else "no drive stores its objects"
-        text = f"the nvme tier is the {settings.layout} layout: {stored}, its times are {times}."
+        stored = "nothing is stored" if settings.devices.layout == "null" else "no drive stores its objects"
+        text = f"the nvme tier is the {settings.devices.layout} layout: {stored}, its times are {times}."
         yield Warning(kind="emulated tier", text=text)
-    if tiers.all[GPU] is not None and settings.gpu_device == "cpu":
+    if tiers.all[GPU] is not None and settings.devices.gpu_device == "cpu":
         text = "the gpu tier is emulated in host memory (GPU device cpu); its times are no GPU's."
         yield Warning(kind="emulated tier", text=text)
     for name, throttle in settings.throttles.items():
         if not (is_simulated and name == "nvme"):
             text = f"the {name} tier is throttled to {throttle}; its times are of that limit."
             yield Warning(kind="throttled tier", text=text)
-    if settings.verify == "off":
+    if settings.devices.verify == "off":
         text = "verification is off; wrong bytes will go unnoticed."
         yield Warning(kind="verification off", text=text)
 
@@ -43,8 +43,8 @@ def _drive_warnings(settings: Settings, tiers: OpenTiers) -> Iterator[Warning]:
     if nvme is None:
         return
     storage = description.storage(nvme.folder)
-    place = f"{settings.cache_dir} ({storage['filesystem']})"
-    root = f"{settings.cache_dir} is on the root file system ({storage['filesystem']})"
+    place = f"{settings.devices.cache_dir} ({storage['filesystem']})"
+    root = f"{settings.devices.cache_dir} is on the root file system ({storage['filesystem']})"
     if storage["mount_point"] == "/":
         text = f"{root}, which the whole machine uses."
         yield Warning(kind="root file system", text=text)

@@ -10,13 +10,13 @@ from replayer.bindings.compiled import State
 from replayer.engine.engine import Engine
 from replayer.engine.move_executor import MoveExecutor
 from replayer.machine.device_counters import Sampler
+from replayer.options.settings import Settings
 from replayer.planning.executing import Flush
 from replayer.planning.plan import Plan
 from replayer.planning.plan_summary import MoveTotals
 from replayer.record.run_directory import RunDirectory
 from replayer.record.run_info import Warning  # noqa: A004 (run.json's word)
 from replayer.run.opening import OpenTiers
-from replayer.run.settings import Settings
 from replayer.tiers.payload import Payload
 
 _DELIVERED_SHARE: Final = 0.9  # of the bytes read: a device that delivered less did not serve all
@@ -112,8 +112,8 @@ class MeasuredSystem(System):
             tiers.all,
             payload,
             tiers.staging,
-            MoveExecutor(tiers.all, payload, settings.verify),
-            settings.verify,
+            MoveExecutor(tiers.all, payload, settings.devices.verify),
+            settings.devices.verify,
             settings.chunk,
             settings.window,
             settings.span,

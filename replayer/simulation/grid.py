@@ -3,12 +3,12 @@
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from replayer.arrangements.arrangement import WATERFALL, Arrangement
-from replayer.arrangements.loading import load_arrangement, load_engine
+from replayer.arrangements.loading import load_arrangement
+from replayer.options.resolving import overlay_recipe, resolve_plan
 from replayer.planning.plan import PlanOptions
-from replayer.planning.plan_settings import PlanSettings, resolve_plan
 from tracegen.errors import InputError
 from tracegen.schema import Trace
 
@@ -37,22 +37,19 @@ class GridCell:
     options: PlanOptions
 
 
-def find_arrangements(
-    names: Sequence[str],
-    engines: Sequence[str],
-) -> tuple[Arrangement, ...]:
-    """Return the values of the axis `arrangement`: those named, then those of engines.
+def find_arrangements(names: Sequence[str]) -> tuple[Arrangement, ...]:
+    """Return the values of the axis `arrangement`.
 
     Raises:
         InputError: a name is unknown, or two arrangements have the same name.
     """
-    if not names and not engines:
+    if not names:
         return (WATERFALL,)
-    found = [*map(load_arrangement, names), *map(load_engine, engines)]
+    found = [*map(load_arrangement, names)]
     named: set[str] = set()
     for one in found:
         if one.name in named:
-            raise InputError("is named twice", "leave one out", subject=one.name, setting="engine")
+            raise InputError("is named twice", "leave one out", subject=one.name, setting="arrangement")
         named.add(one.name)
     return tuple(found)
 
@@ -68,7 +65,7 @@ def count_cells(axes: Mapping[str, Sequence[object]]) -> int:
 def make_grid(
     trace: Trace,
     axes: Mapping[str, Sequence[object]],
-    settings: PlanSettings,
+    settings: Mapping[str, Any],
 ) -> list[GridCell]:
     """Resolve each combination of the axes' values to the options of a plan.
 
@@ -90,13 +87,13 @@ def make_grid(
 def _resolve_cell(
     trace: Trace,
     chosen: Mapping[str, Any],
-    settings: PlanSettings,
+    settings: Mapping[str, Any],
     earlier: Sequence[GridCell],
 ) -> GridCell:
     """Resolve one cell; the order of the first one serves all, as a run's order is long."""
     own = {"order": "trace"} if earlier else {}
     try:
-        model, options = resolve_plan(trace, cast("PlanSettings", {**settings, **chosen, **own}))
+        model, options = resolve_plan(trace, overlay_recipe(trace, {**settings, **chosen, **own}))
     except InputError as error:
         if error.setting is not None or error.subject is not None:
             raise

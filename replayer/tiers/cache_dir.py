@@ -25,12 +25,11 @@ _STARTING_S: Final = 60  # a younger folder may belong to a run that is starting
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
-def check_parent(parent: Path, *, make: bool) -> None:
-    """Refuse a cache directory that is a file, or that is missing and must not be made.
+def check_parent(parent: Path) -> None:
+    """Refuse a cache directory that is a file, or in a folder that is missing: its drive may not be mounted.
 
     Args:
         parent: the cache directory.
-        make: whether it may be made.
 
     Raises:
         InputError: it is refused, or cannot be reached.
@@ -38,8 +37,8 @@ def check_parent(parent: Path, *, make: bool) -> None:
     try:
         is_folder = stat.S_ISDIR(parent.stat().st_mode)
     except FileNotFoundError:
-        if not make:
-            raise _refusal(parent, "no such directory", "mount or create it, or pass `make_cache_dir`") from None
+        if not parent.absolute().parent.is_dir():
+            raise _refusal(parent, "no such directory", "mount or create it") from None
         return
     except OSError as error:
         raise _unusable(parent, error) from None
@@ -48,13 +47,13 @@ def check_parent(parent: Path, *, make: bool) -> None:
 
 
 def make_parent(parent: Path) -> None:
-    """Make the cache directory and its parents if they do not exist yet.
+    """Make the cache directory if it does not exist yet.
 
     Raises:
         InputError: it cannot be made.
     """
     try:
-        parent.mkdir(parents=True, exist_ok=True)
+        parent.mkdir(exist_ok=True)
     except OSError as error:
         raise _unusable(parent, error) from None
 

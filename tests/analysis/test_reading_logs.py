@@ -22,7 +22,7 @@ def replay(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Make a short replay with a warm-up, evictions and misses; its log has several parts."""
     place = tmp_path_factory.mktemp("reading")
     run("tracegen", "generate", DEMO, "--requests", 30, "-o", place / "trace.parquet")
-    sizes = ["--cpu-mem-gb", 0.02, "--storage-capacity-gb", 0.05, "--layout", "null", "--warmup", 20]
+    sizes = ["--cpu-mem-gb", 0.02, "--storage-capacity-gb", 0.05, "--layout", "null", "--warmup", "20ops"]
     run("replayer", "run", place / "trace.parquet", "--model", "tiny-1b", *sizes, "-o", place / "run")
     parts = sorted((place / "run" / "moves").iterdir())  # their number depends on the time
     table = pa.concat_tables([pq.read_table(part) for part in parts]).unify_dictionaries()

@@ -31,7 +31,6 @@ def replays(run: Run, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
             "tiny-1b",
             "--cpu-mem-gb",
             "0.05",
-            "--make-cache-dir",
             "--cache-dir",
             place / "cache",
             "--workers",

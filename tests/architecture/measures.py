@@ -111,7 +111,7 @@ def user_interface_in_depths() -> list[str]:
 
 def _is_of_the_command_line(path: Path) -> bool:
     parts = path.relative_to(ROOT).parts
-    return parts[1] in ("commands", "console", "flags", "cli.py", "__main__.py")
+    return parts[1] in ("commands", "console", "options", "cli.py", "__main__.py")
 
 
 def flags_in_depths() -> list[str]:

@@ -14,7 +14,7 @@ STACKS = {
         " schema trace randomness arrays times typed_files progress errors"
     ),
     "replayer": (
-        "__main__ cli commands experiments flags profiling run live engine tiers diagnosis sizing simulation prediction planning"
+        "__main__ cli commands experiments profiling run live engine diagnosis sizing simulation options prediction planning tiers"
         " models arrangements machine schema record bindings"
     ),
     "analysis": (
@@ -32,7 +32,7 @@ DOORS = {
 }
 """The modules of other packages that each package may import, beside those of `views`."""
 
-COMMAND_LINE = ("commands", "flags", "cli.py", "__main__.py")
+COMMAND_LINE = ("commands", "options", "cli.py", "__main__.py")
 INTERRUPTIBLE = {
     "replayer/run/predicted.py",
     "replayer/run/replay.py",

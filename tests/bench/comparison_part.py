@@ -87,8 +87,8 @@ def draw_cells(seed: int) -> Iterator[Cell]:
             "--speedup": draws.choice(("1", "10", "60")),
             "--cpu-mem-gb": draws.choice(("0", "0", "1", "4", "16")),
             "--decode": draws.choice(("reread", "once", "none")),
-            "--warmup": draws.choice(("", "", "20s", f"{cut / 10:g}s", "200")),
-            "--engine": draws.choice(("", "", "", "", "vllm", "lmcache")),
+            "--warmup": draws.choice(("", "", "20s", f"{cut / 10:g}s", "200ops")),
+            "--arrangement": draws.choice(("", "", "", "", "vllm", "lmcache")),
             "--model": draws.choice(("llama3.1-8b", "llama3.1-8b", "tiny-1b")),
         }
         cell = Cell(

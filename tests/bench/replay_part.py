@@ -95,7 +95,6 @@ def disk(folder: Path) -> None:
                         "off",
                         "--workers",
                         4,
-                        "--make-cache-dir",
                         "--cache-dir",
                         mount / "c",
                     )
@@ -120,11 +119,11 @@ def cost(folder: Path, mount: Path) -> None:
     )
     print(f"fast disk: objects of 16 MiB; CPU seconds per GB moved beyond fio's {fios:.3f}, planning alone taken off")
     for verify, most in (("off", 0.01), ("stamps", 0.02), ("full", 0.06)):
-        flags = ("--verify", verify, "--workers", 4, "--make-cache-dir", "--cache-dir", mount / "c", "--layout", "slab")
+        flags = ("--verify", verify, "--workers", 4, "--cache-dir", mount / "c", "--layout", "slab")
         runs = [Replay.of(trace, folder / "run", *flags) for _ in range(PAIRS)]
         mine = statistics.median((run.cpu_s - start) / run.gb for run in runs)
         print(f"  verify {verify:39} {mine - fios:+10.3f} s (wanted at most +{most})", flush=True)
-    run = Replay.of(trace, folder / "run", "--workers", 16, "--make-cache-dir", "--cache-dir", mount / "c")
+    run = Replay.of(trace, folder / "run", "--workers", 16, "--cache-dir", mount / "c")
     print(f"  {'peak memory with 16 workers':46} {run.peak_mib:10.0f} MiB (wanted at most 350)")
 
 
@@ -151,13 +150,12 @@ def requests(folder: Path) -> None:
             figures = []
             for depth in (1, 4):
                 flags = (
-                    "--io-size",
-                    size,
+                    "--set",
+                    f"io_size={size}",
                     "--io-depth",
                     depth,
                     "--workers",
                     4,
-                    "--make-cache-dir",
                     "--cache-dir",
                     mount / "c",
                 )
@@ -242,7 +240,6 @@ def _throttled(folder: Path, mount: Path, trace: Path, speed: float, *flags: obj
             folder / "run",
             "--workers",
             4,
-            "--make-cache-dir",
             "--cache-dir",
             mount / "c",
             "--layout",
@@ -258,9 +255,7 @@ def quarter(folder: Path, mount: Path) -> None:
     limit = best(mount, "read", 4, ("1M", "4M")) * 1024 / 4
     measured = []
     for _ in range(PAIRS):
-        fast = Replay.of(
-            trace, folder / "run", "--workers", 4, "--make-cache-dir", "--cache-dir", mount / "c", "--layout", "slab"
-        )
+        fast = Replay.of(trace, folder / "run", "--workers", 4, "--cache-dir", mount / "c", "--layout", "slab")
         slow = _throttled(folder, mount, trace, limit)
         name = "nvme_read_busy_gib_s"
         theirs = best(mount, "read", 4, ("1M", "4M")) * 1024 / limit
@@ -350,7 +345,18 @@ def gpu(folder: Path) -> None:
     trace = phased(folder / "g.parquet", 64 << 20, 32, 20)
     measured: dict[str, list[tuple[float, float]]] = {"read": [], "write": []}
     for _ in range(PAIRS + 1):
-        flags = ("--gpu-mem-gb", 8, "--storage-capacity-gb", 0, "--workers", 1, "--io-size", "64M", "--verify", "off")
+        flags = (
+            "--gpu-mem-gb",
+            8,
+            "--storage-capacity-gb",
+            0,
+            "--workers",
+            1,
+            "--set",
+            "io_size=64M",
+            "--verify",
+            "off",
+        )
         log = Replay.of(trace, folder / "run", *flags).log
         for side, theirs in (("read", gib_s(host, device)), ("write", gib_s(device, host))):
             rows = log.filter(pl.col(f"device_{side}_ns") > 0)

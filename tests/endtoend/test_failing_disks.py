@@ -89,5 +89,5 @@ def test_a_disk_that_turns_read_only_is_rows(storing: Path, tmp_path: Path) -> N
 def test_keys_that_are_no_keys_never_reach_the_disk(tmp_path: Path, run: Run, key: int) -> None:
     batch = traces.columns([("w", 0, 5), ("d", 0, 5)], [0, 0], key=[key, key])
     trace = traces.write(tmp_path / "t.parquet", batch).path
-    sentence(replayed(run, trace, tmp_path, "--keep-cache", ok=False), "t.parquet", "key")
+    sentence(replayed(run, trace, tmp_path, "--set", "keep_cache=true", ok=False), "t.parquet", "key")
     assert [path.name for path in tmp_path.iterdir()] == ["t.parquet"]

@@ -4,16 +4,15 @@ import json
 import re
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
 
 from analysis.commands import target_options
 from analysis.log.log import Targets
-from replayer.commands.shared.resolving import resolve_settings
-from replayer.flags.forwarded_flags import parse_flags
-from replayer.flags.run_flags import RunFlags
-from replayer.planning.plan_settings import resolve_plan
+from replayer.options.command_line import parse_words
+from replayer.options.resolving import overlay_recipe, resolve_demand, resolve_plan
 from replayer.tiers.base import HostBuffer
 from replayer.tiers.cpu import CpuTier
 from replayer.tiers.throttled import Throttle, ThrottledTier
@@ -80,26 +79,26 @@ def test_an_error_names_the_unit_and_gives_examples(unit: Unit, texts: list[str]
             unit.parse(text)
 
 
-def parse(*words: object) -> RunFlags:
-    return parse_flags([str(word) for word in words])
+def parse(*words: object) -> dict[str, Any]:
+    return parse_words([str(word) for word in words])
 
 
 @pytest.mark.parametrize(
     ("flags", "name", "value"),
     [
         (["--duration", "5m"], "duration", 300.0),
-        (["--drain", "90s"], "drain", 90.0),
+        (["--set", "drain=90s"], "drain", 90.0),
         (["--cpu-mem-gb", "512M"], "cpu_mem_gb", Decimal("0.5")),
-        (["--cpu-memory-gb", "4"], "cpu_mem_gb", Decimal(4)),
         (["--gpu-mem-gb", "1T"], "gpu_mem_gb", Decimal(1024)),
         (["--storage-capacity-gb", "1T"], "storage_capacity_gb", Decimal(1024)),
-        (["--window-gb", "64G"], "window_gb", Decimal(64)),
+        (["--set", "window_gb=64G"], "window_gb", Decimal(64)),
         (["--precondition", "100G"], "precondition", 100.0),
         (["--token-ms", "30ms"], "token_ms", 30.0),
-        (["--io-size", "1M"], "io_size", 1 << 20),
+        (["--set", "io_size=1M"], "io_size", 1 << 20),
         (["--warmup", "30s"], "warmup", (0, 30.0, False)),
         (["--warmup", "5m"], "warmup", (0, 300.0, False)),
-        (["--warmup", "5000"], "warmup", (5000, 0, False)),
+        (["--warmup", "5000ops"], "warmup", (5000, 0, False)),
+        (["--warmup", "0"], "warmup", (0, 0, False)),
         (["--warmup", "steady"], "warmup", (0, 0, True)),
         (["--throttle", "nvme=470,80us"], "throttle", (("nvme", Throttle(470, 80)),)),
         (["--throttle", "nvme=2G,100us"], "throttle", (("nvme", Throttle(2048, 100)),)),
@@ -110,8 +109,7 @@ def parse(*words: object) -> RunFlags:
     ids=lambda value: value[1] if isinstance(value, list) else None,
 )
 def test_flags_take_units(flags: list[str], name: str, value: object) -> None:
-    values = parse(*flags)
-    parsed = dict(values.plan)[name] if name in values.plan else getattr(values, name)
+    parsed = parse(*flags)[name]
     assert parsed == value
     assert not isinstance(value, float) or isinstance(parsed, float), "run.json holds it"
 
@@ -121,10 +119,11 @@ def test_flags_take_units(flags: list[str], name: str, value: object) -> None:
     [
         (["--duration", "5x"], "'5x' is not a number of seconds"),
         (["--cpu-mem-gb", "4Gb"], "'4Gb' is not a number of GiB"),
-        (["--warmup", "30x"], "no time with unit"),
-        (["--warmup", "1.5"], "no time with unit"),
-        (["--warmup", "-5s"], "no time with unit"),
-        (["--io-size", "128KB"], "is 128,000 bytes, not a multiple of 4K"),
+        (["--warmup", "60"], "60ops or 60s"),
+        (["--warmup", "30x"], "'30x'"),
+        (["--warmup", "1.5"], "'1.5'"),
+        (["--warmup", "-5s"], "'-5s'"),
+        (["--set", "io_size=128KB"], "is 128,000 bytes, not a multiple of 4K"),
         (["--throttle", "ssd=400"], "'ssd' is not a tier; name gpu, cpu or nvme"),
         (["--throttle", "400"], "names no tier; write for example nvme=400."),
         (["--throttle", "nvme=fast"], "'fast' is not a number of MiB/s"),
@@ -150,27 +149,23 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Trace:
     return traces.write(tmp_path_factory.mktemp("small") / "t.parquet", traces.columns(steps))
 
 
-@pytest.mark.parametrize(
-    ("warmup", "noted"), [("30", True), ("999", True), ("1000", False), ("0", False), ("30s", False)]
-)
-def test_a_short_warm_up_without_a_unit_gets_a_note(small: Trace, warmup: str, noted: bool) -> None:
-    notes = resolve_settings(small, parse("--warmup", warmup)).notes
-    assert notes == ((f"--warmup {warmup} means {warmup} ops; write {warmup}s for seconds.",) if noted else ())
-
-
 def test_0_concurrent_allocs_means_unlimited(small: Trace, tmp_path: Path) -> None:
     """kv-cache.py writes 0 for no limit, as a flag and in our recipes."""
-    assert resolve_settings(small, parse("--max-concurrent-allocs", 0)).allocs is None
-    assert resolve_settings(small, parse("--max-concurrent-allocs", "unlimited")).allocs is None
-    assert resolve_settings(small, parse("--max-concurrent-allocs", 2)).allocs == 2
+
+    def allocs(trace: Trace, *words: str) -> int | None:
+        return resolve_demand(trace, overlay_recipe(trace, parse(*words))).allocs
+
+    assert allocs(small, "--set", "max_concurrent_allocs=0") is None
+    assert allocs(small, "--set", "max_concurrent_allocs=unlimited") is None
+    assert allocs(small, "--set", "max_concurrent_allocs=2") == 2
     made = here("tracegen", "generate", "--set", "mix.personas=1", "--users", 1, "--requests", 1,
                 "--set", "replay.max_concurrent_allocs=0", "-o", tmp_path / "t.parquet")  # fmt: skip
     assert made.returncode == 0, made.stderr
-    assert resolve_settings(Trace(tmp_path / "t.parquet"), parse()).allocs is None
+    assert allocs(Trace(tmp_path / "t.parquet")) is None
 
 
 def test_a_vendors_spelling_resolves_to_the_models_name(small: Trace) -> None:
-    model, _ = resolve_plan(small, parse("--model", "meta-llama/Llama-3.1-8B-Instruct").plan)
+    model, _ = resolve_plan(small, overlay_recipe(small, parse("--model", "meta-llama/Llama-3.1-8B-Instruct")))
     assert model == "llama3.1-8b"
 
 
@@ -194,7 +189,7 @@ def test_sweeps_refuse_empty_flags_before_anything_runs(tmp_path: Path, small: T
     (tmp_path / "s.toml").write_text(f'[[case]]\ntrace = "{small.path}"\nmodel = ""\n')
     sentence(here("replayer", "sweep", tmp_path / "s.toml", "-o", tmp_path / "s"), "--model is empty")
     with pytest.raises(InputError, match="--order is empty"):
-        parse_flags(["--order", ""])
+        parse_words(["--order", ""])
 
 
 @pytest.mark.parametrize(

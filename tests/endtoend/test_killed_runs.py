@@ -26,9 +26,9 @@ def test_what_a_killed_run_leaves(endless: Path, short: Path, tmp_path: Path, ru
         told = replayed(run, short, tmp_path)
         (warned,) = [line for line in told.stderr.splitlines() if "killed run" in line]
         assert str(dead) in warned
-        assert "--clean" in warned
+        assert "clean=true" in warned
         assert list(dead.glob("*.kv")), "only named"
-        told = replayed(run, short, tmp_path, "--clean", "--force")
+        told = replayed(run, short, tmp_path, "--set", "clean=true", "--force")
         assert "killed run" not in told.stderr
         assert not dead.exists()
         assert list(living.glob("*.kv")), "another's that is alive is never touched"
@@ -45,6 +45,6 @@ def test_a_strangers_file_in_a_killed_runs_folder_stays(short: Path, tmp_path: P
     dead.mkdir(parents=True)
     for name in ("lock", "00000001.kv", "thesis.tex"):
         (dead / name).write_text("x")
-    sentence(replayed(run, short, tmp_path, "--clean", ok=False), str(dead))
+    sentence(replayed(run, short, tmp_path, "--set", "clean=true", ok=False), str(dead))
     assert (dead / "thesis.tex").read_text() == "x"
     assert not (tmp_path / "run").exists()

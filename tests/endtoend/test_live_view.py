@@ -44,7 +44,7 @@ def shows_rates(text: str) -> object:
 
 def test_a_run_on_a_terminal(endless: Path, tmp_path: Path) -> None:
     """Rates, hit rate, moves in flight, time left; then the drain; at the end they are erased."""
-    flags = (*SLOWER, "--duration", "4", "--drain", "3", "--pace", "closed")
+    flags = (*SLOWER, "--duration", "4", "--set", "drain=3", "--pace", "closed")
     terminal = begin(endless, tmp_path, *flags, columns=60)
     text = terminal.wait_for(lambda text: shows_rates(text) and "hit rate 0.0%" in text)
     frame = text[text.index("\nreplaying") :]
@@ -96,7 +96,7 @@ def test_a_failing_run_says_so_while_it_runs(endless: Path, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("env", [{"TERM": "dumb"}, {"CI": "true"}])
 def test_a_dumb_terminal_and_a_ci_job_get_lines(endless: Path, tmp_path: Path, env: dict[str, str]) -> None:
-    terminal = begin(endless, tmp_path, *SLOWER, "--duration", "1", "--drain", "3", **env)
+    terminal = begin(endless, tmp_path, *SLOWER, "--duration", "1", "--set", "drain=3", **env)
     assert terminal.end() == 0
     assert re.search(r"^draining, at most \d+ ops? left: 0:00 of 0:03, 0:03 left; nvme ", terminal.picture.text(), re.M)
     assert not re.search(r"[^\x20-\x7e\r\n·×µ…`]", terminal.raw), "nothing but text"

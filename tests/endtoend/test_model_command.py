@@ -85,11 +85,11 @@ def test_wrong_arguments_are_refused(arguments: list[object], words: str) -> Non
 
 def test_a_plan_moves_the_bytes_of_the_largest_stage(tmp_path: Path) -> None:
     trace = traces.write(tmp_path / "t.parquet", traces.columns([("w", 0, 10)]))
-    flags = ["--model", "gemma-3-27b", "--tensor-parallel", 2, "--pipeline-parallel", 4, "--json"]
+    flags = ["--model", "gemma-3-27b", "--set", "tensor_parallel=2", "--set", "pipeline_parallel=4", "--json"]
     planned = json.loads(here("replayer", "plan", trace.path, *flags).stdout)
     assert planned["write_bytes"]["nvme"] == 10 * 16 * 8192 // 2  # 16 of the 62 layers
-    refused = here("replayer", "plan", trace.path, "--model", "tiny-1b", "--pipeline-parallel", 13)
-    sentence(refused, "--pipeline-parallel 13: does not fit the 12 layers")
+    refused = here("replayer", "plan", trace.path, "--model", "tiny-1b", "--set", "pipeline_parallel=13")
+    sentence(refused, "--set pipeline_parallel=13: does not fit the 12 layers")
 
 
 def test_an_object_is_charged_one_state(tmp_path: Path) -> None:

@@ -163,6 +163,6 @@ def test_ranks_clean_up_together(mpirun: list[object], short: Path, tmp_path: Pa
         dead.mkdir(parents=True)
         for name in ("lock", "00000001.kv", "00000002.kv"):
             (dead / name).write_text("x")
-    code, said = ranked(mpirun, short, tmp_path, "--ranks", "replicate", "--clean").end(timeout=30)
+    code, said = ranked(mpirun, short, tmp_path, "--ranks", "replicate", "--set", "clean=true").end(timeout=30)
     assert code == 0, said
     assert list((tmp_path / "cache").iterdir()) == []

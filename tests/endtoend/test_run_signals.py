@@ -114,7 +114,7 @@ def test_a_signal_ends_a_drain(
     overtaken: Trace, tmp_path: Path, number: signal.Signals, code: int, reason: str
 ) -> None:
     """Ten seconds of stores are to be drained; half a second of them is waited for."""
-    with going(overtaken.path, tmp_path, *DRAINED, "--duration", 0.5, "--drain", "unlimited") as started:
+    with going(overtaken.path, tmp_path, *DRAINED, "--duration", 0.5, "--set", "drain=unlimited") as started:
         time.sleep(1)
         started.process.send_signal(number)
         assert (ended := started.end())[0] == code, ended
@@ -144,7 +144,7 @@ def check_prefix(found: dict[str, Any], log: pl.DataFrame) -> None:
 
 def test_a_drain_takes_a_tenth_of_the_duration(overtaken: Trace, tmp_path: Path, run: Run) -> None:
     """Unless --drain says otherwise; then nothing more starts, and the run is complete."""
-    for name, flags, limit_s in (("default", [], 0.1), ("more", ["--drain", 0.6], 0.6)):
+    for name, flags, limit_s in (("default", [], 0.1), ("more", ["--set", "drain=0.6"], 0.6)):
         (tmp_path / name).mkdir()
         replayed(run, overtaken.path, tmp_path / name, *DRAINED, "--duration", 1, *flags)
         found, log = run_json(tmp_path / name / "run"), log_of(tmp_path / name / "run")
@@ -157,11 +157,11 @@ def test_a_drain_takes_a_tenth_of_the_duration(overtaken: Trace, tmp_path: Path,
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (["--drain", 3], ("--drain", "--duration")),
-        (["--drain", -1, "--duration", 5], ("--drain -1",)),
+        (["--set", "drain=3"], ("--set drain", "--duration")),
+        (["--set", "drain=-1", "--duration", 5], ("--set drain=-1",)),
         (["--placement", "live", "--order", "trace"], ("--placement", "leave --order out")),
         (["--order", "sideways"], ("--order sideways", "reference")),
-        (["--io-engine", "psync", "--io-depth", 2], ("--io-depth 2", "--io-engine uring")),
+        (["--set", "io_engine=psync", "--io-depth", 2], ("--io-depth 2", "--set io_engine=uring")),
     ],
 )
 def test_flags_that_mean_nothing_are_refused(short: Path, tmp_path: Path, flags: list[object], words: Any) -> None:

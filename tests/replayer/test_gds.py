@@ -14,10 +14,10 @@ import pytest
 from replayer.models.geometry import TokenBytes
 from replayer.planning.plan import PlanOptions
 from replayer.run.replay import replay
-from replayer.run.settings import Settings
 from replayer.schema import parts
 from replayer.tiers.throttled import Throttle
 from tests.support import traces
+from tests.support.run_settings import settings as make_settings
 from tracegen.errors import InputError
 from tracegen.schema import Trace
 
@@ -73,12 +73,12 @@ def go(trace: Trace, place: Path, gpu_tokens: int, **more: Any) -> tuple[dict[st
     flags = {
         "workers": 4,
         "cache_dir": place / "cache",
-        "make_cache_dir": True,
         "gpu_device": "cpu",
         "gds": True,
         "verify": "full",
     } | more
-    info = replay(trace, "test", plan, Settings(**flags), place / "run").to_json()
+    place.mkdir(exist_ok=True)
+    info = replay(trace, "test", plan, make_settings(**flags), place / "run").to_json()
     return info, pl.read_parquet(parts(place / "run"))
 
 

@@ -109,4 +109,4 @@ def test_as_it_is_typed(tmp_path: Path) -> None:
     assert "written to nvme per day: 0.0 GiB, 0.00 drive writes per day of this capacity" in text
     found = json.loads(CliRunner().invoke(main, [*command, "--json"], catch_exceptions=False).stdout)
     assert found["offered"]["mean_gib_s"]["cpu"]["write"] == pytest.approx(200 * 24_576 / GIB / 2)
-    assert "usable" not in CliRunner().invoke(main, [*command, "--headroom", "1"], catch_exceptions=False).stdout
+    assert "usable" not in CliRunner().invoke(main, [*command, "--set", "headroom=1"], catch_exceptions=False).stdout

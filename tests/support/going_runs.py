@@ -21,7 +21,7 @@ from tests.support.command_line import Run
 from tests.support.paths import ROOT
 
 MODEL = ("--model", "tiny-1b")
-CACHE = ("--make-cache-dir", "--cache-dir")
+CACHE = ("--cache-dir",)
 SLOW = ("--throttle", "nvme=64", "--workers", "4")
 USERS, READS = 4, 5000
 TIMES = ("_ns", "worker", "rank", "waited_for")

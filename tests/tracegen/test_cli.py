@@ -89,7 +89,7 @@ def test_file_names_are_not_taken_for_patterns_or_urls(run: Run, tmp_path: Path)
     trace, folder, made = tmp_path / "abc:1[x]*?.parquet", tmp_path / "run:[1]*", ["--model", "tiny-1b"]
     run("tracegen", "generate", DEMO, "--requests", 9, "-o", trace.name, cwd=tmp_path)
     assert json.loads(run("tracegen", "info", trace.name, "--json", cwd=tmp_path).stdout)["ops"] > 0
-    run("replayer", "run", trace.name, *made, "--make-cache-dir", "--cache-dir", "c*", "-o", folder.name, cwd=tmp_path)
+    run("replayer", "run", trace.name, *made, "--cache-dir", "c*", "-o", folder.name, cwd=tmp_path)
     assert "VALID" in run("analysis", "summary", folder.name, cwd=tmp_path).stdout
 
 
@@ -163,10 +163,13 @@ BAD_PLAN = {
     "negative room": (["{trace}", "--cpu-mem-gb", "-1"], ["--cpu-mem-gb"]),
     "not a number": (["{trace}", "--cpu-mem-gb", "four"], ["--cpu-mem-gb", "four"]),
     "nan": (["{trace}", "--cpu-mem-gb", "nan"], ["--cpu-mem-gb"]),
-    "a headroom of nan": (["{trace}", "--headroom", "nan"], ["--headroom"]),
+    "a headroom of nan": (["{trace}", "--set", "headroom=nan"], ["--set headroom"]),
     "absurd": (["{trace}", "--cpu-mem-gb", "1e400"], ["--cpu-mem-gb"]),
-    "headroom": (["{trace}", "--headroom", "1.5"], ["--headroom"]),
-    "tensor parallel": (["{trace}", "--model", "llama3.1-8b", "--tensor-parallel", "3"], ["--tensor-parallel"]),
+    "headroom": (["{trace}", "--set", "headroom=1.5"], ["--set headroom"]),
+    "tensor parallel": (
+        ["{trace}", "--model", "llama3.1-8b", "--set", "tensor_parallel=3"],
+        ["--set tensor_parallel=3"],
+    ),
     "wrong choice": (["{trace}", "--decode", "twice"], ["--decode", "reread"]),
 }
 
@@ -176,7 +179,7 @@ BAD_PLAN = {
 def test_plan_and_run_refuse_bad_input(run: Run, demo_trace: Path, tmp_path: Path, name: str, command: str) -> None:
     arguments, words = BAD_PLAN[name]
     places = {"dir": str(tmp_path), "trace": str(demo_trace), "sample": str(SAMPLE)}
-    more = ["--make-cache-dir", "--cache-dir", tmp_path / "cache", "-o", tmp_path / "run"] if command == "run" else []
+    more = ["--cache-dir", tmp_path / "cache", "-o", tmp_path / "run"] if command == "run" else []
     sentence(here("replayer", command, *(one.format(**places) for one in arguments), *more), *words)
     assert not (tmp_path / "run").exists()
 
@@ -185,17 +188,17 @@ BAD_RUN = {
     "no cache dir": (["-o", "{dir}/run"], ["--cache-dir"]),
     "cache dir is a file": (["-o", "{dir}/run", "--cache-dir", "{sample}"], ["--cache-dir", "file"]),
     "no workers": (
-        ["-o", "{dir}/run", "--make-cache-dir", "--cache-dir", "{dir}/c", "--workers", "0"],
+        ["-o", "{dir}/run", "--cache-dir", "{dir}/c", "--workers", "0"],
         ["'--workers': 0"],
     ),
     "no window": (
-        ["-o", "{dir}/run", "--make-cache-dir", "--cache-dir", "{dir}/c", "--window", "0"],
-        ["'--window': 0"],
+        ["-o", "{dir}/run", "--cache-dir", "{dir}/c", "--set", "window=0"],
+        ["'--set window': 0"],
     ),
-    "no output": (["--make-cache-dir", "--cache-dir", "{dir}/c"], ["-o"]),
-    "gpu": (["-o", "{dir}/run", "--make-cache-dir", "--cache-dir", "{dir}/c", "--gpu-mem-gb", "1"], ["--gpu-mem-gb"]),
+    "no output": (["--cache-dir", "{dir}/c"], ["-o"]),
+    "gpu": (["-o", "{dir}/run", "--cache-dir", "{dir}/c", "--gpu-mem-gb", "1"], ["--gpu-mem-gb"]),
     "too much memory": (
-        ["-o", "{dir}/run", "--make-cache-dir", "--cache-dir", "{dir}/c", "--cpu-mem-gb", "900000"],
+        ["-o", "{dir}/run", "--cache-dir", "{dir}/c", "--cpu-mem-gb", "900000"],
         ["--cpu-mem-gb"],
     ),
 }

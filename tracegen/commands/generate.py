@@ -33,7 +33,6 @@ def _parse_shard(_ctx: click.Context, _param: click.Parameter, text: str | None)
 _SHAREGPT_FLAGS = (
     click.option(
         "--sharegpt",
-        "--dataset-path",
         "sharegpt__path",
         metavar="FILE",
         help="Conversations in ShareGPT's format.",
@@ -71,7 +70,6 @@ _SHAREGPT_FLAGS = (
 _WORKLOAD_FLAGS = (
     click.option(
         "--users",
-        "--num-users",
         type=int,
         help=f"Users, who take conversations in turn.  [default: {_DEFAULTS.users}]",
     ),
@@ -82,7 +80,7 @@ _WORKLOAD_FLAGS = (
         metavar="S",
         help="Only requests that arrive before S seconds, or 5m, 1h.",
     ),
-    click.option("--requests", "--max-requests", type=int, help="Only the first N requests."),
+    click.option("--requests", type=int, help="Only the first N requests."),
     click.option(
         "--history",
         type=click.Choice(["all", "previous"]),

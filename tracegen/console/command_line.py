@@ -151,7 +151,8 @@ def flags_of(command: click.Command) -> dict[str, str]:
         members = map(flags_of, command.commands.values())
         return {name: flag for flags in members for name, flag in flags.items()}
     options = [param for param in command.params if isinstance(param, click.Option)]
-    return {str(option.name).replace("__", "."): option.opts[0] for option in options}
+    spelled = {str(option.name): getattr(option, "spelling", option.opts[0]) for option in options}
+    return {name.replace("__", "."): flag for name, flag in spelled.items()}
 
 
 class Commands(click.Group):
@@ -175,7 +176,8 @@ class Commands(click.Group):
             with INTERRUPTS.handle():
                 return super().invoke(ctx)
         except ToolError as error:
-            raise Refused(error, flags_of(self)) from None
+            own = self.commands.get(str(ctx.invoked_subcommand), self)
+            raise Refused(error, flags_of(self) | flags_of(own)) from None
         except BrokenPipeError:
             raise  # click handles it: the reader has gone
         except OSError as error:  # of a path or an output that no check has met

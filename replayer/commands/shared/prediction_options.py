@@ -1,31 +1,38 @@
 """The options of commands that may predict replays."""
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 import click
 
-from replayer.flags.plan_flags import add_options
-from replayer.flags.profile_flags import SPEED_OPTION
-from replayer.prediction.profile_file import load_profile
+from replayer.options.types import TierSpeeds
+from replayer.prediction.profile_file import load_profile, shipped_profiles
 from replayer.record.run_info import Tier
 from replayer.run.predicted import AssumedSystem
+from tracegen.console.commands import Decorator, Name, option_group
 from tracegen.errors import InputError
 
 
-def add_speed(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --speed to a command."""
-    return SPEED_OPTION(command)
-
-
-def add_prediction(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --predict and --speed to a command that makes a series."""
-    predict = click.option(
-        "--predict",
-        metavar="NAME|FILE",
-        help="Predict the replays from this profile instead of making them.",
+def profile_options(text: str, flag: str = "--profile", *, required: bool = False) -> Decorator:
+    """Return a decorator that adds a profile, with this help, and --speed to a command."""
+    profile = Name(shipped_profiles)
+    return option_group(
+        "Prediction",
+        f"{flag} samsung-990-pro --speed nvme=2",
+        click.option(flag, type=profile, required=required, metavar="NAME|FILE", help=text),
+        click.option(
+            "--speed",
+            type=TierSpeeds(),
+            default={},
+            metavar="TIER=FACTOR,…",
+            help="Assume that a tier is faster than its profile by this factor: nvme=2.",
+        ),
     )
-    return add_options((predict, SPEED_OPTION), command)
+
+
+def prediction_options() -> Decorator:
+    """Return a decorator that adds --predict and --speed to a command that makes a series."""
+    text = "Predict the replays from this profile instead of making them."
+    return profile_options(text, "--predict")
 
 
 def load_system(
@@ -56,6 +63,6 @@ def load_system(
 def refuse_trials() -> None:
     """Refuse --trials next to --predict: each trial would be the same."""
     source = click.get_current_context().get_parameter_source("trials")
-    if source is click.core.ParameterSource.COMMANDLINE:
+    if source is not click.core.ParameterSource.DEFAULT:
         problem = "a prediction is the same each time"
         raise InputError(problem, "leave `trials` out", setting="predict")

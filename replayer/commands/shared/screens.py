@@ -11,9 +11,9 @@ from typing import Final, Never
 import click
 from tqdm import tqdm
 
-from replayer.flags.progress_flags import PROGRESS_KEY, ProgressKind
 from replayer.live.figures import Figures, Screen, format_line
 from replayer.live.gauge import REPLAY, WARM_UP
+from replayer.options.progress import PROGRESS_KEY, ProgressKind
 from tracegen.console.command_line import flags_of
 from tracegen.console.interrupts import INTERRUPTS
 from tracegen.errors import ToolError, format_count

@@ -2,28 +2,45 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import click
 
-from replayer.flags.plan_flags import add_options
-from replayer.flags.progress_flags import add_progress_option
-from replayer.flags.run_flags import CACHE_OPTIONS
-
-_OUTPUT: Final = click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    required=True,
-    help="The directory of the series: made, or continued if the same command began it.",
-)
+from replayer.options.command_line import group_options
+from replayer.options.progress import add_progress_option
+from replayer.options.run_groups import DeviceOptions
+from tracegen.console.commands import Decorator, option_group
 
 
-def json_option(content: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def json_option(content: str) -> Decorator:
     """Return an option --json, `as_json`, whose help names what is printed."""
     return click.option("--json", "as_json", is_flag=True, help=f"Print JSON: {content}.")
 
 
-def series_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --cache-dir, --make-cache-dir, --output and --progress to a command."""
-    return add_options((*CACHE_OPTIONS, _OUTPUT, add_progress_option), command)
+def output_option(text: str, metavar: str | None = None) -> Decorator:
+    """Return a required option --output with this help."""
+    return click.option("-o", "--output", type=click.Path(path_type=Path), required=True, metavar=metavar, help=text)
+
+
+def device_option(name: str) -> Decorator:
+    """Return one of the options that say how tiers are reached."""
+    return group_options(DeviceOptions, without=set(DeviceOptions.__struct_fields__) - {name})
+
+
+def series_options(*own: Callable[..., Any], content: str) -> Decorator:
+    """Return a decorator that adds --cache-dir, --output, --progress and --json to a command.
+
+    Args:
+        own: further options of the command.
+        content: what --json prints.
+    """
+    output = output_option("The directory of the series: made, or continued if the same command began it.")
+    progress = option_group(
+        "Series and output",
+        "-o results --progress lines",
+        output,
+        *own,
+        add_progress_option,
+        json_option(content),
+    )
+    return lambda command: device_option("cache_dir")(progress(command))

@@ -128,7 +128,6 @@ def replays(run: Run, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
         place / "trace.parquet",
         "--model",
         "tiny-1b",
-        "--make-cache-dir",
         "--cache-dir",
         place / "cache",
     ]

@@ -26,7 +26,7 @@ def replay(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Make a VALID run."""
     place = tmp_path_factory.mktemp("reported")
     run("tracegen", "generate", DEMO, "--requests", 80, "-o", place / "trace.parquet")
-    flags = ["--make-cache-dir", "--cache-dir", place / "cache", "--pace", "open", "--speedup", 100]
+    flags = ["--cache-dir", place / "cache", "--pace", "open", "--speedup", 100]
     run("replayer", "run", place / "trace.parquet", *flags, "-o", place / "replay")
     return place / "replay"
 

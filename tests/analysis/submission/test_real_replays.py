@@ -48,7 +48,7 @@ def test_a_submission_from_its_replays_to_its_verdict(run: Run, tmp_path: Path) 
         beginning.begin(work, Begun(**names, trials=1), tmp_path / "cache", results)
         (tmp_path / "grid.toml").write_text(GRID)
         mpirun = ["--ranks", ranks, "--mpirun", "mpirun --allow-run-as-root --oversubscribe"]
-        places = ["--make-cache-dir", "--cache-dir", tmp_path / "cache", "-o", replays]
+        places = ["--cache-dir", tmp_path / "cache", "-o", replays]
         run("replayer", "sweep", tmp_path / "grid.toml", "--trials", 1, *mpirun, *places)
         made = [Trace(path).metadata.fingerprint for path in sorted((replays / "traces").glob("*.parquet"))]
         patch.setattr(ruling, "read_pins", lambda: {"real": {"option_1": made}})

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 import replayer
-from replayer.arrangements.arrangement import TierRules
 from replayer.arrangements.choosing import choose_arrangement
 from replayer.arrangements.loading import describe_arrangement, load_arrangement
-from replayer.flags.forwarded_flags import parse_flags
+from replayer.options.command_line import parse_words
+from replayer.options.resolving import make_options
 from tests.support import traces
 from tests.support.command_line import here, sentence
 from tracegen.errors import InputError
@@ -37,7 +37,7 @@ def plan(trace: Trace, *flags: object) -> dict[str, Any]:
 
 def test_an_engine_is_its_arrangement(trace: Trace, tmp_path: Path) -> None:
     """By name, by the file that `replayer arrangements` prints, and from Python."""
-    by_engine = plan(trace, "--engine", "vllm")
+    by_engine = plan(trace, "--arrangement", "vllm")
     assert by_engine["arrangement"] == "vllm"
     assert by_engine["rules"]["cpu"] == {"down": "on-store", "up": "copy"}
     assert "lookup" not in by_engine["rules"], "it is a condition of its own"
@@ -59,22 +59,36 @@ def test_the_waterfall_under_another_name_is_the_waterfall(trace: Trace, tmp_pat
     own.write_text(here("replayer", "arrangements", "waterfall").stdout)
     usual = plan(trace)
     assert (usual["arrangement"], usual["rules"]) == ("waterfall", None)
-    for flags in (("--arrangement", own), ("--arrangement", "waterfall"), ("--engine", "mlperf"), ("--policy", "lru")):
+    for flags in (
+        ("--arrangement", own),
+        ("--arrangement", "waterfall"),
+        ("--arrangement", "mlperf"),
+        ("--policy", "lru"),
+    ):
         assert plan(trace, *flags) == usual
     promoting = tmp_path / "promoting.toml"
     promoting.write_text('[cpu]\nup = "move"\n[nvme]\nup = "move"')
-    assert plan(trace, "--arrangement", promoting) == plan(trace, "--promote")
-    assert plan(trace, "--promote")["plan_fingerprint"] != usual["plan_fingerprint"]
+    assert plan(trace, "--arrangement", promoting) == plan(trace, "--set", "promote=true")
+    assert plan(trace, "--set", "promote=true")["plan_fingerprint"] != usual["plan_fingerprint"]
 
 
 def test_flags_replace_rules(trace: Trace) -> None:
-    chosen = choose_arrangement(
-        {"engine": "lmcache", "policy": "gpu=arc,nvme=fifo", "ttl": 60, "chunk_tokens": 64, "promote": False}
-    )
+    chosen = choose_arrangement("lmcache", "gpu=arc,nvme=fifo", 60, 64)
     assert (chosen.ttl_s, chosen.chunk_tokens, chosen.copies) == (60.0, 64, "inclusive")
     assert (chosen.gpu.policy, chosen.cpu.policy, chosen.nvme.policy) == ("arc", "lru", "fifo")
-    assert {one.policy for one in choose_arrangement({"policy": "sieve"}).tiers().values()} == {"sieve"}
-    flags = ("--engine", "vllm", "--policy", "fifo", "--ttl", "1h", "--chunk-tokens", "8", "--order", "trace")
+    assert {one.policy for one in choose_arrangement(policy="sieve").tiers().values()} == {"sieve"}
+    flags = (
+        "--arrangement",
+        "vllm",
+        "--policy",
+        "fifo",
+        "--set",
+        "ttl=1h",
+        "--set",
+        "chunk_tokens=8",
+        "--order",
+        "trace",
+    )
     rules = plan(trace, *flags)["rules"]
     assert (rules["ttl_s"], rules["chunk_tokens"], rules["gpu"]) == (3600.0, 8, {"policy": "fifo"})
 
@@ -82,10 +96,10 @@ def test_flags_replace_rules(trace: Trace) -> None:
 def test_a_ttl_expires_and_chunks_shorten(trace: Trace) -> None:
     """Ops are a minute apart, and each object is asked for every ten: 9 minutes expire all, 11 none."""
     roomy = ("--cpu-mem-gb", "1", "--order", "trace")
-    assert plan(trace, *roomy, "--ttl", "11m")["misses"] == 0
-    expired = plan(trace, *roomy, "--ttl", "9m")
+    assert plan(trace, *roomy, "--set", "ttl=11m")["misses"] == 0
+    expired = plan(trace, *roomy, "--set", "ttl=9m")
     assert (expired["misses"], expired["drops"]) == (20, 20)
-    chunked = plan(trace, *roomy, "--chunk-tokens", "16")
+    chunked = plan(trace, *roomy, "--set", "chunk_tokens=16")
     assert chunked["misses"] == 0
     assert chunked["peak_bytes"]["gpu"] + chunked["peak_bytes"]["cpu"] <= 10 * 32 * 24_576
     assert chunked["read_bytes"]["gpu"] + chunked["read_bytes"]["cpu"] >= 20 * 32 * 24_576
@@ -95,8 +109,7 @@ def test_a_ttl_expires_and_chunks_shorten(trace: Trace) -> None:
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (["--engine", "vllm", "--arrangement", "lmcache"], ["--arrangement lmcache", "--engine vllm names", "one of"]),
-        (["--engine", "vlmm"], ["--engine vlmm: is unknown", "did you mean vllm?"]),
+        (["--arrangement", "vlmm"], ["--arrangement vlmm: is unknown", "did you mean vllm?"]),
         (["--arrangement", "waterfal"], ["did you mean waterfall?", "TOML file"]),
         (["--arrangement", "no/such.toml"], ["No such file", "spillover"]),
         (["--arrangement", "/dev"], ["--arrangement /dev", "folder"]),
@@ -106,9 +119,12 @@ def test_a_ttl_expires_and_chunks_shorten(trace: Trace) -> None:
         (["--policy", "gpu=lru,arc"], ["'arc' names no tier"]),
         (["--policy", "gpu=mru"], ["the policy 'mru' is unknown"]),
         (["--policy", "belady"], ["must know all ops", "--order trace"]),
-        (["--engine", "vllm", "--promote"], ["--promote", "several tiers may hold an object"]),
-        (["--ttl", "-1"], ["--ttl -1", "from 0"]),
-        (["--ttl", "soon"], ["not a number of seconds"]),
+        (
+            ["--arrangement", "vllm", "--set", "promote=true"],
+            ["--set promote", "several tiers may hold an object"],
+        ),
+        (["--set", "ttl=-1"], ["--set ttl=-1", "from 0"]),
+        (["--set", "ttl=soon"], ["not a number of seconds"]),
     ],
     ids=lambda value: " ".join(value) if value[0].startswith("--") else None,
 )
@@ -140,12 +156,12 @@ def test_the_title_names_the_rules(trace: Trace) -> None:
         return here("replayer", "plan", trace.path, *SIZES, *flags).stdout.splitlines()[0]
 
     assert "; arrangement waterfall; " in title()
-    assert "; arrangement waterfall, promoting; " in title("--promote")
-    assert "; arrangement lmcache; " in title("--engine", "lmcache")
+    assert "; arrangement waterfall, promoting; " in title("--set", "promote=true")
+    assert "; arrangement lmcache; " in title("--arrangement", "lmcache")
     assert "; arrangement lmcache, ttl_s=60, policy=s3fifo; " in title(
-        "--engine", "lmcache", "--ttl", "60", "--policy", "s3fifo"
+        "--arrangement", "lmcache", "--set", "ttl=60", "--policy", "s3fifo"
     )
-    mixed = choose_arrangement({"engine": "aibrix-hot", "policy": "cpu=lru"})
+    mixed = choose_arrangement("aibrix-hot", "cpu=lru")
     assert describe_arrangement(mixed) == "aibrix-hot, cpu.policy=lru"
 
 
@@ -160,9 +176,7 @@ def test_the_list_names_engine_and_release() -> None:
     sentence(here("replayer", "arrangements", "vlmm"), "vlmm: is unknown", "did you mean vllm?")
 
 
-def test_series_pass_the_flags_on() -> None:
-    flags = parse_flags(["--engine", "kvbm", "--policy", "cpu=arc", "--ttl", "2m", "--chunk-tokens", "32"])
-    chosen = choose_arrangement(flags.plan)
-    assert (chosen.name, chosen.cpu, chosen.ttl_s) == (
-        "kvbm", TierRules(down="on-store", up="copy", policy="arc"), 120.0,
-    )  # fmt: skip
+def test_series_pass_the_options_on(trace: Trace) -> None:
+    words = ["--arrangement", "kvbm", "--policy", "cpu=arc", "--set", "ttl=2m", "--set", "chunk_tokens=32"]
+    rules = make_options(parse_words(words)).rules
+    assert (rules.arrangement, rules.policy, rules.ttl, rules.chunk_tokens) == ("kvbm", "cpu=arc", 120.0, 32)

@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from replayer.arrangements.arrangement import WATERFALL, Arrangement, TierRules
-from replayer.arrangements.loading import load_arrangement, load_engine, read_shipped, shipped_names
+from replayer.arrangements.loading import load_arrangement, read_shipped, shipped_names
 from tests.replayer.arrangements.pinned_plans import PINNED, make_traces, plan_fingerprints
 from tests.support.paths import ROOT
-from tracegen.errors import InputError
 from tracegen.schema import Trace
 
 FOLDER = ROOT / "replayer" / "arrangements"
@@ -59,16 +58,9 @@ def test_the_file_of_the_waterfall_shows_every_key() -> None:
 
 
 def test_mlperf_is_the_waterfall() -> None:
-    record = load_engine("mlperf").to_record()
+    record = load_arrangement("mlperf").to_record()
     assert (record.name, record.rules, record.promote) == ("waterfall", None, False)
-    assert load_engine("mlperf").lookup == "independent"
-
-
-def test_only_engines_are_engines() -> None:
-    for name in ENGINES:
-        assert load_engine(name) == load_arrangement(name)
-    with pytest.raises(InputError, match="waterfall: is unknown; write one of aibrix-all, "):
-        load_engine("waterfall")
+    assert load_arrangement("mlperf").lookup == "independent"
 
 
 @pytest.fixture(scope="module")

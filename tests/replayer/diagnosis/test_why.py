@@ -12,7 +12,7 @@ from tests.support.command_line import here
 
 MODEL = ("--model", "tiny-1b", "--order", "trace")
 # 20 objects of 1 MiB and a half in turn; gpu and cpu have room for five each.
-EQUAL = (*MODEL, "--gpu-mem-gb", "0.01", "--cpu-mem-gb", "0.01", "--storage-capacity-gb", "0", "--engine", "vllm")
+EQUAL = (*MODEL, "--gpu-mem-gb", "0.01", "--cpu-mem-gb", "0.01", "--storage-capacity-gb", "0", "--arrangement", "vllm")
 
 
 @pytest.fixture(scope="module")

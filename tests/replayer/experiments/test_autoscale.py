@@ -129,7 +129,7 @@ REFUSED = {
         "--target-saturation: it is for --mode capacity; for qos, pass --metric and --target.",
     ),
     "an unknown flag": (["--mode", "qos", "--layouts", "null"], "--layouts"),
-    "a value that `replayer run` refuses": (["--mode", "qos", "--io-size", "3"], "--io-size"),
+    "a value that `replayer run` refuses": (["--mode", "qos", "--set", "io_size=3"], "--set io_size"),
     "a pace": (["--mode", "qos", "--pace", "open"], "--pace"),
     "a file that is not a trace": (["--mode", "qos"], "is not"),
 }

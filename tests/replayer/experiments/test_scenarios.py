@@ -68,7 +68,7 @@ def test_the_tiers_do_the_same_requests_and_are_ranked(
     monkeypatch.setattr(sweeps, "find_room", lambda *_: ROOM)
     suite = tmp_path / "suite"
     cases = [word for name in TIERS for word in ("--case", name)]
-    place = ("--cache-dir", tmp_path / "cache", "--make-cache-dir", "-o", suite)
+    place = ("--cache-dir", tmp_path / "cache", "-o", suite)
     done = run(
         "replayer", "sweep", "scenarios", *cases, *SMALL, "--flag", "gpu_device=cpu", "--trials", 1, *place, "--json"
     )
@@ -123,7 +123,7 @@ def test_predicted_replays_are_compared_with_measured_ones(
     profile.write_text(text[:begin] + text[end:])  # no cpu tier
     words = ["replayer", "sweep", "scenarios", "--case", "cpu-only", "--case", "storage-only"]
     words += [*SMALL, "-o"]
-    place = ("--cache-dir", tmp_path / "cache", "--make-cache-dir")
+    place = ("--cache-dir", tmp_path / "cache")
     done = run(*words, tmp_path / "predicted", "--predict", profile)
     assert "cpu-only is left out: no cpu tier: the profile has none" in done.stderr
     sentence(run(*words, tmp_path / "p", "--predict", profile, "--trials", 2, ok=False), "leave --trials out")

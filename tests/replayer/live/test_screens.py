@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from replayer.commands.shared import screens
 from replayer.commands.shared.screens import JsonLines, PlainLines, TerminalScreen, View, choose_screen, format_clock
-from replayer.flags.progress_flags import PROGRESS_KEY
 from replayer.live.figures import Figures, Screen, TierRate, parse_line
+from replayer.options.progress import PROGRESS_KEY
 from tests.support.terminals import Picture
 
 TIERS = {"cpu": TierRate(2.314, 0.84), "nvme": TierRate(1.1, 12.525)}

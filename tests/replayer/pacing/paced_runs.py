@@ -22,13 +22,13 @@ from replayer.planning.plan import Plan, PlanOptions
 from replayer.planning.plan_summary import MoveTotals
 from replayer.planning.trace_selection import Selection
 from replayer.run.replay import replay
-from replayer.run.settings import Settings
 from replayer.schema import MOVES, parts
 from replayer.tiers.throttled import Throttle
 from tests.replayer import order_oracle, waterfall_oracle
 from tests.replayer.pacing.pacing_oracle import Due, check_depth, due_times
 from tests.replayer.waterfall_oracle import Usable
 from tests.support import traces
+from tests.support.run_settings import settings as make_settings
 from tracegen.schema import ENUMS, Columns, Trace
 
 MS = 1_000_000  # ns
@@ -166,7 +166,7 @@ def go(
     trace: Trace, run: Path, plan: PlanOptions | None = None, hangs_s: float = 20, **more: Any
 ) -> tuple[dict[str, Any], pl.DataFrame]:
     """run.json, which the run directory holds as it was returned, and the log in plan order, enums as text."""
-    chosen = Settings(**({"workers": 4, "cache_dir": None, "layout": "null", "verify": "off"} | more))
+    chosen = make_settings(**({"workers": 4, "cache_dir": None, "layout": "null", "verify": "off"} | more))
     with watched(hangs_s):
         result = replay(trace, "test", replace(plan or options(), demand=chosen.demand), chosen, run)
     assert "hangs" not in str(result.reason), result.reason

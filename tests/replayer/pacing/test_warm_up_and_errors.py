@@ -62,7 +62,7 @@ def unreadable(tmp_path: Path) -> Iterator[dict[str, Any]]:
         return true(descriptor, memory, size, offset)
 
     with injected(pread=pread):
-        yield {"layout": "files", "cache_dir": tmp_path / "cache", "make_cache_dir": True}
+        yield {"layout": "files", "cache_dir": tmp_path / "cache"}
 
 
 @pytest.mark.parametrize("budget", [0, 4])

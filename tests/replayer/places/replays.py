@@ -10,7 +10,7 @@ from replayer.models.geometry import TokenBytes
 from replayer.planning.plan import PlanOptions
 from replayer.run.console import RunConsole
 from replayer.run.replay import replay
-from replayer.run.settings import Settings
+from tests.support.run_settings import settings as make_settings
 from tracegen.schema import Trace
 
 UNIT = 1 << 16  # bytes of a token
@@ -38,7 +38,7 @@ def replayed(
     **settings: Any,
 ) -> dict[str, Any]:
     (place / "cache").mkdir(exist_ok=True)
-    chosen = Settings(**({"workers": 2, "cache_dir": place / "cache"} | settings))
+    chosen = make_settings(**({"workers": 2, "cache_dir": place / "cache"} | settings))
     plan = PlanOptions(TokenBytes(UNIT), (Decimal(0), Decimal(0), None), demand=chosen.demand)
     replay(trace, "test", plan, chosen, place / run, nonce=nonce, console=RunConsole(console))
     info: dict[str, Any] = json.loads((place / run / "run.json").read_text())

@@ -11,7 +11,7 @@ from tracegen.schema import Trace
 
 def test_two_trials_share_no_block_on_the_drive(trace: Trace, tmp_path: Path) -> None:
     def blocks(run: str, **more: Any) -> tuple[str, set[bytes]]:
-        info = replayed(trace, tmp_path, run=run, keep_cache=True, precondition_gib=2 / 1024, **more)
+        info = replayed(trace, tmp_path, run=run, keep_cache=True, precondition=2 / 1024, **more)
         (folder,) = (tmp_path / "cache").iterdir()
         whole = [file.read_bytes() for file in folder.glob("*.kv")]
         shutil.rmtree(folder)

@@ -34,7 +34,7 @@ def run(*flags: object, code: int = 0, most_error: float = math.inf) -> subproce
 def throttled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """The profile of a tier that is known: 300 MiB/s and 100 us for reads, 150 MiB/s for writes."""
     path = tmp_path_factory.mktemp("profile") / "known.toml"
-    done = run("--tier", "nvme", "--layout", "null", "--throttle", "nvme=r300/w150,100us", "--io-size", "64M",
+    done = run("--tier", "nvme", "--layout", "null", "--throttle", "nvme=r300/w150,100us", "--set", "io_size=64M",
                "--budget", "4s", "-o", path)  # fmt: skip
     return path, done.stdout
 
@@ -118,8 +118,8 @@ def test_an_interrupted_measurement_leaves_nothing(tmp_path: Path) -> None:
         (("-o", "x.toml", "--tier", "disk"), "'disk' is not one of"),
         (("-o", "x.toml", "--throttle", "nvme=100"), "--throttle nvme: this run has no such tier."),
         (("-o", "x.toml", "--tier", "gpu", "--gpu-device", "cuda:99"), "leave gpu out of --tier."),
-        (("-o", "x.toml", "--cache-dir", "none"), "no such directory"),
-        (("-o", "x.toml", "--io-depth", "2", "--io-engine", "psync"), "psync makes one request at a time"),
+        (("-o", "x.toml", "--cache-dir", "none/none"), "no such directory"),
+        (("-o", "x.toml", "--io-depth", "2", "--set", "io_engine=psync"), "psync makes one request at a time"),
         ((), "Missing option '-o'"),
     ],
 )

@@ -14,9 +14,9 @@ from replayer.models.geometry import TokenBytes
 from replayer.planning.order import DEFAULT_REFERENCE, Order, load_reference
 from replayer.planning.plan import PlanOptions
 from replayer.run.replay import replay
-from replayer.run.settings import Settings
 from replayer.schema import parts
 from tests.support import traces
+from tests.support.run_settings import settings as make_settings
 from tracegen.errors import InputError
 from tracegen.schema import Trace
 
@@ -49,7 +49,8 @@ def kept_files(place: Path) -> dict[str, bytes]:
 
 
 def go(trace: Trace, place: Path, plan: PlanOptions, **settings: Any) -> tuple[dict[str, Any], pl.DataFrame]:
-    chosen = Settings(**({"workers": 4, "cache_dir": place / "cache", "make_cache_dir": True} | settings))
+    place.mkdir(parents=True, exist_ok=True)
+    chosen = make_settings(**({"workers": 4, "cache_dir": place / "cache"} | settings))
     replay(trace, "test", replace(plan, demand=chosen.demand), chosen, place / "run")
     info = json.loads((place / "run" / "run.json").read_text())
     return info, pl.read_parquet(parts(place / "run"))

@@ -7,11 +7,11 @@ import pytest
 
 from replayer.bindings.compiled import call
 from replayer.run.replay import replay
-from replayer.run.settings import Settings
 from replayer.tiers import BACKENDS
 from replayer.tiers.cpu import CpuTier
 from tests.replayer.run.replays import options
 from tests.support.run_json import run_json
+from tests.support.run_settings import settings as make_settings
 from tracegen.schema import Trace
 
 
@@ -39,7 +39,7 @@ def test_a_dead_worker_fails_the_run(
     trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
 ) -> None:
     monkeypatch.setitem(BACKENDS, "cpu", Dying.from_request)
-    chosen = Settings(workers=workers, cache_dir=tmp_path / "cache", make_cache_dir=True)
+    chosen = make_settings(workers=workers, cache_dir=tmp_path / "cache")
     result = replay(trace, "test", options(8, None, demand=chosen.demand), chosen, tmp_path / "run")
     assert result.status == "failed"
     assert "ZeroDivisionError" in (result.reason or "")

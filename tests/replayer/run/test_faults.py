@@ -72,7 +72,7 @@ def test_a_disk_that_fills_up_beforehand_is_refused(
     with tmpfs(tmp_path / "small", "1m") as place:
         free = os.statvfs(tmp_path)
         monkeypatch.setattr(os, "statvfs", lambda _: free)
-        message = refused(trace, tmp_path, options(0, None), cache_dir=place, precondition_gib=0.01)
+        message = refused(trace, tmp_path, options(0, None), cache_dir=place, precondition=0.01)
         assert message.startswith("precondition: ")
         assert "No space left" in message
         assert list(place.iterdir()) == []
@@ -87,7 +87,7 @@ def test_the_tier_is_written_beforehand_as_often_as_was_asked_for(trace: Trace, 
         return written[-1]
 
     with injected(pwrite=pwrite):
-        info, _ = go(trace, tmp_path, options(0, None), precondition_gib=70 / 1024)
+        info, _ = go(trace, tmp_path, options(0, None), precondition=70 / 1024)
     stored = info["plan"]["write_bytes"]["nvme"]
     assert sum(written) == 70 * MIB + stored
     assert info["status"] == "complete"

@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from replayer.models.geometry import TokenBytes
+from replayer.options.settings import choose_request_bytes
 from replayer.planning.order import Order, read_order
 from replayer.planning.pace import PlanWindow
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.planning.trace_selection import Selection
-from replayer.run.settings import choose_request_bytes
 from replayer.tiers.disk import BlockIO
 from replayer.tiers.throttled import Throttle
 from tests.replayer.run.replays import MIB, ORDERS, UNIT, _many, check_room, go, options, the_same

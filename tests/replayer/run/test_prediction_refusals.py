@@ -48,8 +48,8 @@ CASES = {
     "no tier": (None, ("--speed", "disk=2"), "'disk' is not a tier; write nvme=2"),
     "a speed twice": (None, ("--speed", "nvme=2,nvme=3"), "names nvme twice"),
     "an unknown key": (lambda text: "drives = 5\n" + text, (), "drives is unknown"),
-    "a warm-up of all": (None, ("--warmup", "1000000"), "so nothing would be measured"),
-    "a drain without a duration": (None, ("--drain", "1s"), "there is no --duration after which to drain"),
+    "a warm-up of all": (None, ("--warmup", "1000000ops"), "so nothing would be measured"),
+    "a drain without a duration": (None, ("--set", "drain=1s"), "there is no --duration after which to drain"),
 }  # fmt: skip
 
 

@@ -128,7 +128,7 @@ def test_the_order_of_a_measured_run_is_followed_move_by_move(chat: Path, tmp_pa
     ("flags", "field"),
     [
         (("--duration", "0.05"), "cut_s"),
-        (("--duration", "0.05", "--drain", "0.001"), "stopped_s"),
+        (("--duration", "0.05", "--set", "drain=0.001"), "stopped_s"),
     ],
 )
 def test_a_prediction_may_be_cut(chat: Path, tmp_path: Path, flags: tuple[str, ...], field: str) -> None:

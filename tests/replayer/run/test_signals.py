@@ -29,7 +29,7 @@ def long_run(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
     steps: list[traces.Step] = [("w", 0, 64), *[("d", 0, 64)] * 400_000]
     trace = traces.write(tmp_path / "long.parquet", traces.columns([("w", 0, 64), ("d", 0, 64)]) | _many(steps))
     command = [sys.executable, "-m", "replayer", "run", trace.path, "--model", "tiny-1b", "--workers", "2"]
-    command += ["--cache-dir", tmp_path / "cache", "--make-cache-dir", "-o", tmp_path / "run"]
+    command += ["--cache-dir", tmp_path / "cache", "-o", tmp_path / "run"]
     process = subprocess.Popen(list(map(str, command)), cwd=ROOT, text=True, stderr=subprocess.PIPE)
     for _ in range(600):
         if list((tmp_path / "run" / "moves").glob("part-*.parquet")) or process.poll() is not None:

@@ -52,12 +52,12 @@ def test_requests_that_were_due_and_are_not_done_are_listed(
         pace,
         "--cpu-mem-gb",
         "0",
-        "--generation-mode",
-        "none",
+        "--token-ms",
+        "0",
         "--decode",
         "reread",
     )
-    limits = ("--duration", "20", "--drain", "1", "--placement", placement)
+    limits = ("--duration", "20", "--set", "drain=1", "--placement", placement)
     run("replayer", "predict", trace, *flags, *limits, "-o", tmp_path / "run")
     info = json.loads((tmp_path / "run" / "run.json").read_text())
     ends: dict[int, int] = {}

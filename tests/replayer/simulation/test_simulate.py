@@ -59,7 +59,7 @@ def test_cells_equal_plan(trace: Path, order: str) -> None:
     cpus, nvmes, rules = ("0", "0.3"), ("0.5", "unlimited"), ("waterfall", "spillover", "vllm", "lmcache")
     grid = found(
         "simulate", *shared, "--cpu-mem-gb", ",".join(cpus), "--storage-capacity-gb", ",".join(nvmes),
-        "--arrangement", ",".join(rules[:2]), "--engine", ",".join(rules[2:]), "--policy", "lru,s3fifo",
+        "--arrangement", ",".join(rules), "--policy", "lru,s3fifo",
         "--fingerprints",
     )["cells"]  # fmt: skip
     combinations = list(itertools.product(cpus, nvmes, rules, ("lru", "s3fifo")))
@@ -102,7 +102,7 @@ def test_threads_and_fingerprints_change_no_count(trace: Path) -> None:
 
 def test_the_file_has_all_columns_and_says_where_it_comes_from(trace: Path, tmp_path: Path) -> None:
     output = tmp_path / "grid.parquet"
-    arguments = (trace, *MODEL, "--cpu-mem-gb", "0.1,1", "--storage-capacity-gb", "0", "--engine", "vllm,lmcache")
+    arguments = (trace, *MODEL, "--cpu-mem-gb", "0.1,1", "--storage-capacity-gb", "0", "--arrangement", "vllm,lmcache")
     done = here("replayer", "simulate", *arguments, "-o", output)
     assert done.returncode == 0, done.stderr
     table, info = read_simulation(output)
@@ -155,11 +155,11 @@ def test_what_cannot_be_planned_is_refused_before_any_work(trace: Path, tmp_path
         " leave a 0 out of one of the lists.\n"
     )
     assert "did you mean s3fifo?" in refused(trace, *MODEL, "--cpu-mem-gb", "1", "--policy", "lru,s3-fifo")
-    assert "'nosuch'" in refused(trace, *MODEL, "--engine", "nosuch") or "nosuch" in refused(
-        trace, *MODEL, "--engine", "nosuch"
+    assert "'nosuch'" in refused(trace, *MODEL, "--arrangement", "nosuch") or "nosuch" in refused(
+        trace, *MODEL, "--arrangement", "nosuch"
     )
     assert "names 1 twice" in refused(trace, *MODEL, "--cpu-mem-gb", "1,2,1")
-    assert "--engine vllm: is named twice" in refused(trace, *MODEL, "--engine", "vllm", "--arrangement", "vllm")
+    assert "names vllm twice" in refused(trace, *MODEL, "--arrangement", "vllm,vllm")
     assert "is a folder" in refused(trace, *MODEL, "-o", tmp_path)
     assert "its folder does not exist; make" in refused(trace, *MODEL, "-o", tmp_path / "none" / "grid.parquet")
     before = trace.read_bytes()

@@ -26,14 +26,14 @@ def size(*words: object) -> Result:
 
 
 def sized(*words: object) -> dict[str, object]:
-    done = size(*words, "--by", "ops", "--model", "llama3.1-8b", "--order", "trace", "--headroom", 1, "--json")
+    done = size(*words, "--by", "ops", "--model", "llama3.1-8b", "--order", "trace", "--set", "headroom=1", "--json")
     assert done.exit_code == 0, done.output
     content: dict[str, object] = json.loads(done.stdout)
     return content
 
 
 def test_the_answer_is_a_table_and_sentences(trace: Path) -> None:
-    done = size(trace, "--model", "llama3.1-8b", "--hit-rate", "75%", "--order", "trace", "--headroom", 1)
+    done = size(trace, "--model", "llama3.1-8b", "--hit-rate", "75%", "--order", "trace", "--set", "headroom=1")
     assert done.exit_code == 0
     assert "bytes per token; with a request's own decode reads" in done.stdout
     assert re.search(r"^\* +0 +0\.01953 +75\.0%", done.stdout, re.M)
@@ -66,16 +66,16 @@ def test_sizes_reproduce_in_a_plan(trace: Path) -> None:
     chosen = sized(trace, "--hit-rate", 1)["chosen"]
     assert isinstance(chosen, dict)
     flags = ["--cpu-mem-gb", chosen["cpu_gib"], "--storage-capacity-gb", chosen["nvme_gib"]]
-    call = ["plan", trace, "--model", "llama3.1-8b", "--order", "trace", "--headroom", 1, *flags, "--json"]
+    call = ["plan", trace, "--model", "llama3.1-8b", "--order", "trace", "--set", "headroom=1", *flags, "--json"]
     planned = json.loads(CliRunner().invoke(main, list(map(str, call))).stdout)
     assert sum(planned["hits"].values()) == planned["reads"] * chosen["hit_rate"]
 
 
 def test_engines_have_sizes_of_their_own(trace: Path) -> None:
-    own = sized(trace, "--hit-rate", 1, "--storage-capacity-gb", 0, "--engine", "mlperf")["chosen"]
+    own = sized(trace, "--hit-rate", 1, "--storage-capacity-gb", 0, "--arrangement", "mlperf")["chosen"]
     assert isinstance(own, dict)
     assert own["hit_rate"] == 1.0
-    bound = sized(trace, "--hit-rate", 1, "--chunk-tokens", 16)
+    bound = sized(trace, "--hit-rate", 1, "--set", "chunk_tokens=16")
     assert bound["chosen"] is None
     assert bound["binds"] == ["hit rate"]
 
@@ -113,7 +113,7 @@ def test_rounds_need_no_trace() -> None:
         (["--rounds", "3x3"], "write for example 20x10x4096"),
         (["--rounds", "3x3x3", "--pool-gb", 3], "--rounds: --model is missing"),
         (["--rounds", "3x3x3", "--model", "llama3.1-8b"], "--rounds: --pool-gb is missing"),
-        (["--rounds", "3x3x3", "--pool-gb", 3, "--engine", "vllm"], "leave out --engine"),
+        (["--rounds", "3x3x3", "--pool-gb", 3, "--arrangement", "vllm"], "leave out --arrangement"),
         (["TRACE", "--rounds", "3x3x3", "--pool-gb", 3], "leave the trace out"),
     ],
 )

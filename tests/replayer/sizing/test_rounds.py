@@ -5,8 +5,8 @@ from decimal import Decimal
 import pytest
 
 from replayer.models.known import MODELS
+from replayer.options.resolving import overlay_recipe, resolve_plan
 from replayer.planning.plan import Plan
-from replayer.planning.plan_settings import resolve_plan
 from replayer.sizing.halves import Halves, RequestCounts
 from replayer.sizing.rounds import Rounds
 from tests.support import traces
@@ -38,7 +38,10 @@ def first_round_with_a_miss(pool_turns: int) -> int | None:
     pool = Decimal(pool_turns) / 1024
     _, options = resolve_plan(
         trace,
-        {"model": "llama3.1-8b", "headroom": 1, "order": "trace", "cpu_mem_gb": pool, "storage_capacity_gb": 0},
+        overlay_recipe(
+            trace,
+            {"model": "llama3.1-8b", "headroom": 1, "order": "trace", "cpu_mem_gb": pool, "storage_capacity_gb": 0},
+        ),
     )
     plan = Plan(trace, options)
     counts = RequestCounts(plan.workload)

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from replayer.options.resolving import overlay_recipe, resolve_plan
 from replayer.planning.plan import Plan
-from replayer.planning.plan_settings import PlanSettings, resolve_plan
 from replayer.sizing.answer import Answer, Choice, Sizing
 from replayer.sizing.halves import BYS
 from replayer.sizing.planned import MemorySize, SizePlanner, halve, index_of, size_gib, size_mib
@@ -31,8 +31,8 @@ def make_trace(keys: int = 40, rounds: int = 4, **changes: object) -> Trace:
 
 
 def planner_of(trace: Trace, **settings: object) -> SizePlanner:
-    wanted: PlanSettings = {"model": MODEL, "headroom": Decimal(1), "order": "trace", **settings}  # type: ignore[typeddict-item]
-    _, options = resolve_plan(trace, wanted)
+    wanted = {"model": MODEL, "headroom": Decimal(1), "order": "trace", **settings}
+    _, options = resolve_plan(trace, overlay_recipe(trace, wanted))
     return SizePlanner(Plan(trace, options))
 
 
@@ -94,13 +94,16 @@ def test_counts_are_those_of_a_plan() -> None:
             continue
         _, options = resolve_plan(
             trace,
-            {
-                "model": MODEL,
-                "headroom": Decimal(1),
-                "order": "trace",
-                "cpu_mem_gb": memory.cpu,
-                "storage_capacity_gb": memory.nvme,
-            },
+            overlay_recipe(
+                trace,
+                {
+                    "model": MODEL,
+                    "headroom": Decimal(1),
+                    "order": "trace",
+                    "cpu_mem_gb": memory.cpu,
+                    "storage_capacity_gb": memory.nvme,
+                },
+            ),
         )
         summary = Plan(trace, options).simulate()
         hits = summary.hits.gpu + summary.hits.cpu + summary.hits.nvme

@@ -24,7 +24,7 @@ def read_files(folder: Path) -> dict[str, tuple[int, bytes]]:
 
 def sweep_words(grid: Path, cache: Path, output: Path, *flags: object) -> list[object]:
     """Return the words of a sweep's command line after `replayer`."""
-    return ["sweep", grid, "--make-cache-dir", "--cache-dir", cache, *flags, "-o", output]
+    return ["sweep", grid, "--cache-dir", cache, *flags, "-o", output]
 
 
 def run_sweep(run: Run, grid: Path, *flags: object, ok: bool = True) -> subprocess.CompletedProcess[str]:

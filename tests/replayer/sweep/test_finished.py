@@ -30,7 +30,7 @@ def test_a_sweep_leaves_its_runs_and_their_output(finished: Path) -> None:
     first, *_, last = (sweep / "b" / "log-trial_1.txt").read_text().splitlines()
     assert first == (
         f"$ {sys.executable} -P -m replayer run {sweep}/traces/b.parquet"
-        f" --model tiny-1b --pace asap --duration unlimited -o {sweep}/b/trial_1 --progress json --cache-dir {finished}/cache --clean --make-cache-dir"
+        f" --model tiny-1b --pace asap --duration unlimited -o {sweep}/b/trial_1 --progress json --cache-dir {finished}/cache --set clean=true"
     )
     assert last == "exit 0"
     assert list((finished / "cache").iterdir()) == []

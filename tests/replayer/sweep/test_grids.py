@@ -36,12 +36,12 @@ def test_lists_of_values_make_a_grid(run: Run, place: Path, tmp_path: Path) -> N
     quick = f"trace {tmp_path}/quick.parquet; --model tiny-1b"
     assert done.stdout.splitlines() == [
         "2 trials of each, interleaved, 1.5 s of pause before each replay",
-        "at most 0.225 minutes for --duration, --drain and pauses, and as long as 5 cases without --duration take",
+        "at most 0.225 minutes for duration, drain and pauses, and as long as 5 cases without duration take",
         f"  a-workers=1-layout=files: {quick} --workers 1 --layout files --verify full",
         f"  a-workers=1-layout=slab: {quick} --workers 1 --layout slab --verify full",
         f"  a-workers=2-layout=files: {quick} --workers 2 --layout files --verify full",
         f"  a-workers=2-layout=slab: {quick} --workers 2 --layout slab --verify full",
-        f"  case_2: recipe {RECIPE} with users=2, personas.coding.weight=0; --promote --fsync none",
+        f"  case_2: recipe {RECIPE} with users=2, personas.coding.weight=0; --set promote=true --fsync none",
     ]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["grid.toml", "quick.parquet"], "nothing is written"
 
@@ -51,10 +51,10 @@ def test_sweeps_are_found_by_name(run: Run, tmp_path: Path, monkeypatch: pytest.
     monkeypatch.chdir(tmp_path)
     printed = run("replayer", "sweep", "drive", "--dry-run", "-o", "sweep", cwd=tmp_path).stdout
     assert "chat-users=50-cpu_mem_gb=0: recipe chat" in printed
-    assert "at most 31.9 minutes for --duration, --drain and pauses\n" in printed, "4 x 3 x 132 s + 11 x 30 s"
+    assert "at most 31.9 minutes for duration, drain and pauses\n" in printed, "4 x 3 x 132 s + 11 x 30 s"
     sentence(
         run("replayer", "sweep", "drives", "-o", "sweep", ok=False, cwd=tmp_path),
-        "drives: no file or sweep has this name; name a TOML file or one of demo, drive, engines, load, scenarios, ",
+        "drives: no file or sweep has this name; name a TOML file, or did you mean drive?",
     )
     Path("drive").mkdir()
     assert "chat-users=50" in run("replayer", "sweep", "drive", "--dry-run", "-o", "drive", cwd=tmp_path).stdout
@@ -70,7 +70,7 @@ def test_flags_override_the_file(run: Run, place: Path, tmp_path: Path) -> None:
     assert {case["case"]: len(case["runs"]) for case in cases} == {"a-layout=files": 5, "a-layout=slab": 5, "case_2": 5}
     assert cases[2]["runs"][4] == str(tmp_path / "sweep" / "case_2" / "trial_5")
     plain = run_sweep(run, tmp_path / "grid.toml", *flags[:-1]).stdout.splitlines()
-    assert plain[4].endswith("--promote --fsync none --workers 7 --storage-capacity-gb 0.5")
+    assert plain[4].endswith("--set promote=true --fsync none --workers 7 --storage-capacity-gb 0.5")
 
 
 REFUSED = {

@@ -16,7 +16,6 @@ from replayer.models.geometry import TokenBytes
 from replayer.planning.pace import Pace
 from replayer.planning.plan import PlanOptions
 from replayer.run.replay import replay
-from replayer.run.settings import Settings
 from replayer.schema import parts
 from replayer.tiers.base import ALIGNMENT, HostBuffer
 from tests.replayer.tiers.contract import (
@@ -32,6 +31,7 @@ from tests.replayer.tiers.contract import (
 )
 from tests.support import system_calls, traces
 from tests.support.mounts import tmpfs
+from tests.support.run_settings import settings as make_settings
 from tracegen.errors import InputError
 
 
@@ -231,7 +231,7 @@ def test_an_execution_may_hold_more_objects_than_its_plan(tmp_path: Path, tier: 
     )
     room, none = Decimal(10 * 4097) / 2**30, Decimal(0)
     (tmp_path / "cache").mkdir()
-    flags = Settings(4, tmp_path / "cache", layout="slab", pace=Pace(token_ms=1), verify="full")
+    flags = make_settings(4, cache_dir=tmp_path / "cache", layout="slab", pace=Pace(token_ms=1), verify="full")
     usable = (none, room, none) if tier == "cpu" else (none, none, room)
     plan = PlanOptions(TokenBytes(1), usable, headroom=Decimal(1), demand=flags.demand)
     info = replay(traces.write(tmp_path / "t.parquet", batch), "test", plan, flags, tmp_path / "run").to_json()

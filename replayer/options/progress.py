@@ -1,8 +1,10 @@
-"""The flag that says how a command shows progress."""
+"""The option that says how a command shows progress."""
 
-from typing import Final, Literal, get_args
+from typing import Final, Literal
 
 import click
+
+from replayer.options.declaring import one_of
 
 ProgressKind = Literal["auto", "view", "lines", "json", "off"]
 
@@ -18,12 +20,12 @@ def _keep(context: click.Context, _option: click.Parameter, kind: ProgressKind) 
 
 add_progress_option: Final = click.option(
     "--progress",
-    type=click.Choice(get_args(ProgressKind)),
+    type=one_of(ProgressKind),
     default="auto",
     show_default=True,
     callback=_keep,
     expose_value=False,  # only the choice of a screen asks for it
-    help="How progress is shown on stderr: a view that is redrawn, a line every 30 s, a line of JSON"
-    " twice a second, or nothing. auto: view on a terminal, else lines.",
+    help="How progress is shown on stderr: a view that is redrawn, a line every 30 s, a line of"
+    " JSON twice a second, or nothing. auto: view on a terminal, else lines.",
 )
 """Adds --progress to a command."""

@@ -1,47 +1,25 @@
-"""Types of flag values, apart from quantities: numbers, I/O sizes, depths, warm-up, throttles."""
+"""Types of option values, apart from quantities: whole numbers, warm-up, throttles, and more."""
 
 import re
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any, Final
 
 import click
 
 from replayer.machine.reserve import Reserve
-from replayer.planning.plan_settings import UNLIMITED
 from replayer.record.columns import TIERS
 from replayer.tiers.throttled import Throttle
-from tracegen.console.command_line import BYTES, GIB, MIB_S, MICROSECONDS, SECONDS, Quantity
+from tracegen.console.command_line import BYTES, GIB, MIB_S, MICROSECONDS, SECONDS, Quantity, Unit
 
+UNLIMITED: Final = Decimal("inf")
+"""Value of options that may be unlimited."""
 EXACT_GIB: Final = Quantity(GIB, Decimal)
+PLAIN: Final = Unit("this kind", Decimal(1), {}, "0.8 or 12")
+"""A number without a unit."""
+SHARE: Final = Unit("shares", Decimal(1), {"%": Decimal("0.01")}, "0.9 or 90%")
 
 _IO_ALIGNMENT: Final = 4096
 _MAX_IO_SIZE: Final = 1 << 30
-
-
-class DecimalNumber(click.ParamType[Decimal]):
-    """An exact decimal number, which is never rounded to binary."""
-
-    name = "number"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Decimal:
-        """Parse the number."""
-        try:
-            number = Decimal(str(value))
-        except InvalidOperation:
-            self.fail(f"{value!r} is not a number.", param, ctx)
-        if not number.is_finite() or number.adjusted() > 15:
-            self.fail(f"{value!r} is not a number below 1e16.", param, ctx)
-        return number
-
-
-class Share(DecimalNumber):
-    """An exact decimal number, or a percentage: 90% is 0.9."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Decimal:
-        """Parse the number."""
-        text = str(value)
-        number = super().convert(text.removesuffix("%"), param, ctx)
-        return number / 100 if text.endswith("%") else number
 
 
 class UnlimitedOr(click.ParamType[Any]):
@@ -124,7 +102,7 @@ class IoSize(click.ParamType[int]):
 
 
 class WarmUp(click.ParamType[tuple[int, float, bool]]):
-    """Ops, a time with its unit, or `steady`: (ops, seconds, is_steady)."""
+    """Ops or a time, each with its unit, or `steady`: (ops, seconds, is_steady)."""
 
     name = "warmup"
 
@@ -133,17 +111,19 @@ class WarmUp(click.ParamType[tuple[int, float, bool]]):
         if isinstance(value, tuple):
             return value
         text = str(value)
-        if re.fullmatch(r"\d{1,12}", text, re.ASCII):
-            return int(text), 0, False
         if text == "steady":
             return 0, 0, True
+        if re.fullmatch(r"\d{1,12} ?ops", text, re.ASCII):
+            return int(text.removesuffix("ops")), 0, False
+        if re.fullmatch(r"\d{1,12}", text, re.ASCII) and int(text):
+            self.fail(f"{text} may be ops or seconds; write {text}ops or {text}s.", param, ctx)
         try:
             seconds = SECONDS.parse(text)
         except ValueError:
             seconds = -UNLIMITED
-        if not 0 <= seconds < 10**9 or text[-1].isdigit():
+        if not 0 <= seconds < 10**9 or (text[-1].isdigit() and seconds):
             self.fail(
-                f"{value!r} is no time with unit, number of ops or `steady`; write 30s or 5000.",
+                f"{value!r} is no time or ops with their unit; write 30s, 5000ops or steady.",
                 param,
                 ctx,
             )
@@ -187,7 +167,8 @@ def _parse_limits(text: str) -> Throttle:
             f" r{rates}/w{latency} for MiB/s of reads and of writes."
         )
     try:
-        speeds = [float(MIB_S.parse(rate)) for rate in (by_direction.groups() if by_direction else (rates,))]
+        each = by_direction.groups() if by_direction else (rates,)
+        speeds = [float(MIB_S.parse(rate)) for rate in each]
         latency_us = float(MICROSECONDS.parse(latency)) if comma else 0.0
     except ValueError as error:
         remedy = "Write TIER=MIB_PER_S[,LATENCY], for example nvme=470,80us."
@@ -220,7 +201,43 @@ class ReservedSpace(click.ParamType[Reserve]):
             return value
         match = re.fullmatch(r"(\d{1,9}(?:\.\d+)?)(%?)", str(value))
         if not match or (match[2] and float(match[1]) >= 100):
-            self.fail(f"{value!r} is neither a share below 100% nor a number of GiB; write 5% or 10.", param, ctx)
+            self.fail(
+                f"{value!r} is neither a share below 100% nor a number of GiB; write 5% or 10.",
+                param,
+                ctx,
+            )
         if match[2]:
             return Reserve(float(match[1]) / 100)
         return Reserve(bytes=int(float(match[1]) * 2**30))
+
+
+_SPEED_HINT: Final = "write nvme=2 for twice as fast, or several: nvme=2,cpu=1.5"
+
+
+class TierSpeeds(click.ParamType[dict[str, float]]):
+    """Tiers and how many times as fast they are: TIER=FACTOR[,TIER=FACTOR]."""
+
+    name = "speeds"
+
+    def convert(
+        self,
+        value: Any,
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> dict[str, float]:
+        """Parse the tiers and factors."""
+        if isinstance(value, dict):
+            return value
+        speeds = dict[str, float]()
+        for text in str(value).split(","):
+            tier, _, factor = text.strip().partition("=")
+            try:
+                number = float(factor)
+            except ValueError:
+                self.fail(f"{value!r}: {text!r} is no speed; {_SPEED_HINT}.", param, ctx)
+            if tier not in TIERS:
+                self.fail(f"{value!r}: {tier!r} is not a tier; {_SPEED_HINT}.", param, ctx)
+            if tier in speeds:
+                self.fail(f"{value!r} names {tier} twice.", param, ctx)
+            speeds[tier] = number
+        return speeds

@@ -3,15 +3,15 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from replayer.options.resolving import overlay_recipe, resolve_plan
 from replayer.planning.moves import Stretch
 from replayer.planning.plan import Plan
-from replayer.planning.plan_settings import PlanSettings, resolve_plan
 from replayer.planning.plan_summary import PlanSummary
 from replayer.planning.plan_table import tabulate
 from tracegen.schema import Trace
@@ -58,21 +58,21 @@ def plan_trace(
     trace: Path | str | Trace,
     *,
     advance: Callable[[int], object] = lambda _ops: None,
-    **settings: Unpack[PlanSettings],
+    **settings: Any,
 ) -> PlannedTrace:
     """Plan a trace without any I/O on a tier.
 
     Args:
         trace: the trace, or its path.
         advance: takes the number of ops planned since its last call.
-        settings: see `PlanSettings`; GiB for capacities. A setting that is absent has the value
-            in the trace's recipe, else its default.
+        settings: options of a plan by name; GiB for capacities. One that is absent has the value in
+            the trace's recipe, else its default.
 
     Raises:
         InputError: the trace cannot be read or breaks an invariant, or a setting is wrong; with
             `problem`, `remedy` and the `setting`.
     """
     opened = trace if isinstance(trace, Trace) else Trace(Path(trace))
-    model, options = resolve_plan(opened, settings)
+    model, options = resolve_plan(opened, overlay_recipe(opened, settings))
     plan = Plan(opened, options)
     return PlannedTrace(model, plan, plan.simulate(advance))

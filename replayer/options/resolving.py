@@ -1,0 +1,270 @@
+"""Options over the recipe that a trace carries, and the plan and the settings that follow.
+
+An option that is passed comes first, then the recipe, then the default: `overlay_recipe` decides.
+"""
+
+import os
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import replace
+from decimal import Decimal
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+from msgspec import Meta
+
+from replayer.arrangements.choosing import choose_arrangement
+from replayer.models.known import MODELS, find_model
+from replayer.options.declaring import OptionTable
+from replayer.options.plan_groups import (
+    CapacityOptions,
+    LoadOptions,
+    ModelOptions,
+    RuleOptions,
+    WorkOptions,
+)
+from replayer.options.run_groups import ControlOptions, DeviceOptions, SpanOptions
+from replayer.options.settings import Settings, choose_request_bytes
+from replayer.options.types import UNLIMITED
+from replayer.planning.order import Order, parse_order
+from replayer.planning.pace import Demand, Pace, PlanWindow, Span
+from replayer.planning.plan import PlanOptions
+from replayer.planning.trace_selection import Selection
+from replayer.record.options import Decode, DurationOrigin, PaceKind
+from replayer.tiers.disk import BlockIO, uring_error
+from tracegen.errors import InputError
+from tracegen.schema import Trace
+from tracegen.typed_files import suggest
+
+_MAX_DEFAULT_WORKERS: Final = 500
+TOKEN_MS: Final = {"none": 0.0, "fast": 2.0, "realistic": 30.0}
+"""Milliseconds per generated token of kv-cache.py's generation modes, which recipes name."""
+
+
+Values = dict[str, Any]
+"""Values of options by name."""
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of a replay."""
+
+    model: ModelOptions = ModelOptions()
+    capacity: CapacityOptions = CapacityOptions()
+    rules: RuleOptions = RuleOptions()
+    work: WorkOptions = WorkOptions()
+    load: LoadOptions = LoadOptions()
+    span: SpanOptions = SpanOptions()
+    devices: DeviceOptions = DeviceOptions()
+    control: ControlOptions = ControlOptions()
+    duration_by: DurationOrigin = "user"
+
+
+_FIELDS: Final = [field for field in msgspec.structs.fields(Options) if field.name != "duration_by"]
+GROUPS: Final[dict[str, type[OptionTable]]] = {field.name: field.type for field in _FIELDS}
+"""The groups by their names in `Options`, in the order of `--help`."""
+PLAN_GROUPS: Final = (ModelOptions, CapacityOptions, RuleOptions, WorkOptions, LoadOptions)
+"""The groups that decide a plan; a prediction takes the span, too."""
+_GROUP_OF: Final = {name: group for group, table in GROUPS.items() for name in table.__struct_fields__}
+
+
+def make_options(values: Mapping[str, Any]) -> Options:
+    """Return options of values by name; those that are None or absent have their defaults.
+
+    Raises:
+        InputError: there is no option of that name.
+    """
+    groups = defaultdict[str, Values](dict)
+    for name, value in values.items():
+        if name not in _GROUP_OF:
+            raise InputError("is not an option", suggest(name, _GROUP_OF), subject=name)
+        if value not in (None, ()):
+            groups[_GROUP_OF[name]][name] = value
+    made: Values = {group: GROUPS[group](**own) for group, own in groups.items()}
+    return Options(**made)
+
+
+_Size = Annotated[int, Meta(ge=0, lt=10**15)] | Annotated[float, Meta(ge=0, lt=1e15)]
+_Time = Annotated[int, Meta(gt=0, lt=10**15)] | Annotated[float, Meta(gt=0, lt=1e15)]
+
+
+class _ReplayRecipe(msgspec.Struct):
+    """The keys under `replay` of a trace's recipe; null is unlimited, or not said."""
+
+    model: str | None = None
+    gpu_mem_gb: _Size | None = None
+    cpu_mem_gb: _Size | None = None
+    storage_capacity_gb: _Size | None = None
+    pace: PaceKind | None = None
+    generation_mode: Literal["none", "fast", "realistic"] | None = None
+    decode: Decode | None = None
+    max_concurrent_allocs: Annotated[int, Meta(ge=0, lt=10**15)] | None = None
+    duration_s: _Time | None = None
+
+
+def overlay_recipe(trace: Trace, values: Mapping[str, Any]) -> Options:
+    """Return options of values by name, over those of the recipe that the trace carries.
+
+    Raises:
+        InputError: the recipe has a key that is not valid, or there is no option of a name.
+    """
+    try:
+        recipe = msgspec.convert(trace.metadata.recipe.get("replay") or {}, _ReplayRecipe)
+    except msgspec.ValidationError as error:
+        key = str(error).partition("`$.")[2].rstrip("`")
+        raise InputError(
+            f"replay.{key} of its recipe is not a value that `{key.removesuffix('_s')}` takes",
+            "write the trace anew",
+            subject=trace.path,
+        ) from None
+    keys = msgspec.structs.asdict(recipe)
+    keys["duration"] = keys.pop("duration_s")
+    keys["token_ms"] = TOKEN_MS.get(keys.pop("generation_mode"))
+    given = {name: value for name, value in values.items() if value not in (None, ())}
+    origin: DurationOrigin = "user" if "duration" in given else "recipe"
+    return msgspec.structs.replace(make_options(keys | given), duration_by=origin)
+
+
+def resolve_demand(trace: Trace, options: Options) -> Demand:
+    """Return the load that a replay puts on its tiers."""
+    load = options.load
+    trace_users = int(trace.metadata.counts.get("users") or 1)
+    users = options.work.users or trace_users
+    depth = load.request_depth
+    if depth is None:
+        depth = 0 if trace.metadata.prefix_chained else 1
+    allocs = load.max_concurrent_allocs
+    return Demand(
+        Pace(load.pace, load.speedup, load.token_ms, load.prefill_tok_s, depth or None),
+        workers=load.workers or min(trace_users, users, _MAX_DEFAULT_WORKERS),
+        allocs=None if allocs == UNLIMITED else int(allocs) or None,
+    )
+
+
+def resolve_plan(
+    trace: Trace,
+    options: Options,
+    part: tuple[int, int] = (0, 1),
+) -> tuple[str, PlanOptions]:
+    """Return the model's name and the options of a plan.
+
+    Args:
+        trace: to plan.
+        options: over the trace's recipe.
+        part: (rank, ranks), of a run whose ranks share the sessions.
+
+    Raises:
+        InputError: no model is named, or an option is wrong.
+    """
+    demand = resolve_demand(trace, options)
+    chosen, rules, work = options.model, options.rules, options.work
+    if chosen.model is None:
+        remedy = f"pass `model`, one of {', '.join(MODELS)}"
+        raise InputError("it names no model", remedy, subject=trace.path)
+    model = find_model(chosen.model)
+    gpu, cpu, nvme = (Decimal(str(gib)) for gib in _list_capacities(options.capacity))
+    own = (rules.policy, rules.ttl, rules.chunk_tokens)
+    sharding = (chosen.tensor_parallel, chosen.pipeline_parallel)
+    return model.name, PlanOptions(
+        bytes_per_token=model.sizes(chosen.kv_dtype, *sharding),
+        capacity_gib=(gpu, cpu, None if nvme == UNLIMITED else nvme),
+        headroom=Decimal(str(options.capacity.headroom)),
+        arrangement=choose_arrangement(rules.arrangement, *own, promote=rules.promote),
+        lookup=rules.lookup,
+        selection=Selection(work.decode, work.users, part, work.cycles),
+        order=_resolve_order(work, demand.pace),
+        demand=demand,
+    )
+
+
+def _list_capacities(capacity: CapacityOptions) -> tuple[Any, Any, Any]:
+    return capacity.gpu_mem_gb, capacity.cpu_mem_gb, capacity.storage_capacity_gb
+
+
+def _resolve_order(work: WorkOptions, pace: Pace) -> Order:
+    if work.placement != "live":
+        return parse_order(work.order, pace)
+    if work.order is not None:
+        raise InputError("has an order of its own", "leave `order` out", setting="placement")
+    return Order("live")
+
+
+def resolve_settings(options: Options, demand: Demand) -> Settings:
+    """Return how a plan of this load is executed.
+
+    Raises:
+        InputError: an option is not valid.
+    """
+    io, notes = resolve_io(options.devices, demand.workers)
+    _check_positive("precondition", options.control.precondition or None)
+    return Settings(
+        demand=demand,
+        devices=options.devices,
+        io=io,
+        window=resolve_window(options.span, demand.pace),
+        span=replace(resolve_span(options), max_errors=options.control.max_errors),
+        control=options.control,
+        notes=notes,
+    )
+
+
+def _check_positive(setting: str, value: float | None) -> None:
+    if value is not None and not 0 < value < 1e9:
+        raise InputError("must be more than 0 and below 1e9", setting=setting, subject=f"{value:g}")
+
+
+def resolve_span(options: Options) -> Span:
+    """Return how much of the plan is executed, and what of it is warm-up.
+
+    Raises:
+        InputError: a time is not valid, or the drain has nothing to follow.
+    """
+    span = options.span
+    duration_s, drain_s = _finite_or_none(span.duration), _finite_or_none(span.drain)
+    _check_positive("duration", duration_s)
+    if drain_s is not None and not 0 <= drain_s < 1e9:
+        problem = "must be 0 or more, and below 1e9"
+        raise InputError(problem, setting="drain", subject=f"{drain_s:g}")
+    if span.drain is not None and duration_s is None:
+        problem = "there is no `duration` after which to drain"
+        raise InputError(problem, "pass `duration`, too", setting="drain")
+    if span.drain is None and duration_s is not None:
+        drain_s = duration_s / 10
+    return Span(duration_s, drain_s, span.ops, *span.warmup, duration_by=options.duration_by)
+
+
+def _finite_or_none(value: float | Decimal | None) -> float | None:
+    return None if value is None or value == UNLIMITED else float(value)
+
+
+def resolve_window(span: SpanOptions, pace: Pace) -> PlanWindow:
+    """Return how far the plan runs ahead of the lowest unfinished op."""
+    gib = None if span.window_gb == UNLIMITED else span.window_gb
+    if gib is not None and not gib > 0:
+        raise InputError("must be more than 0", setting="window_gb", subject=gib)
+    return PlanWindow.for_pace(pace, span.window, None if gib is None else int(gib * 2**30))
+
+
+def resolve_io(devices: DeviceOptions, workers: int) -> tuple[BlockIO, tuple[str, ...]]:
+    """Return how I/O requests are made, and notes on options that this machine cannot follow.
+
+    Raises:
+        InputError: two options contradict each other.
+    """
+    depth = devices.io_depth
+    if devices.io_engine == "psync" and depth > 1:
+        raise InputError(
+            "psync makes one request at a time",
+            "pass `io_engine=uring`",
+            setting="io_depth",
+            subject=depth,
+        )
+    wants_uring = devices.io_engine == "uring" or (devices.io_engine == "auto" and depth > 1)
+    notes: tuple[str, ...] = ()
+    if wants_uring and (error := uring_error()):
+        refusal = f"this machine refuses io_uring ({os.strerror(error)})"
+        notes = (f"{refusal}: requests are made by psync, one at a time.",)
+        depth = 1
+        wants_uring = False
+    size = devices.io_size or choose_request_bytes(workers, depth)
+    engine: Literal["uring", "psync"] = "uring" if wants_uring else "psync"
+    return BlockIO(size, depth, devices.direct, devices.fsync, engine), notes

@@ -1,0 +1,117 @@
+"""Commands of all packages: options in groups with headings and examples, names completed."""
+
+from collections.abc import Callable, Iterable, Sequence
+from difflib import get_close_matches
+from typing import Any, Final, NamedTuple
+
+import click
+from click.shell_completion import CompletionItem
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+class OptionGroup(NamedTuple):
+    """A heading of `--help`, with an example of the options below it."""
+
+    heading: str
+    example: str = ""
+
+
+_OTHERS: Final = OptionGroup("Options")
+
+
+class Command(click.Command):
+    """A command whose `--help` shows its options below the headings of their groups."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments; name the options most like an unknown one."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            owners = {flag: param for param in self.params for flag in param.opts}
+            found = get_close_matches(error.option_name, owners)
+            near = [getattr(owners[flag], "spelling", flag) for flag in found]
+            raise click.NoSuchOption(error.option_name, possibilities=near, ctx=ctx) from None
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options group by group, each with its example."""
+        sections: dict[OptionGroup, list[tuple[str, str]]] = {}
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            if record is not None and isinstance(param, click.Option):
+                sections.setdefault(getattr(param, "group", _OTHERS), []).append(record)
+        for group, records in sections.items():
+            with formatter.section(group.heading):
+                formatter.write_dl(records)
+                if group.example:
+                    formatter.write_text(f"Example: {group.example}")
+
+
+def command(**attributes: Any) -> Callable[[Callable[..., Any]], Command]:
+    """Make a command of a function."""
+    return click.command(cls=Command, **attributes)
+
+
+def option_group(heading: str, example: str, *options: Decorator) -> Decorator:
+    """Add options to a command, below a heading.
+
+    Args:
+        heading: of the group in `--help`.
+        example: some of the options with values.
+        options: made by `click.option`, in the order of the help.
+    """
+
+    def add(function: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            function = option(function)
+        declared: list[Any] = function.__click_params__  # type: ignore[attr-defined]  # click's
+        for param in declared[-len(options) :]:
+            param.group = OptionGroup(heading, example)
+        return function
+
+    return add
+
+
+def add_options(options: Sequence[Decorator], function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add options to a command, in their order."""
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+class Word(click.Choice[str]):
+    """One of a few words; an unknown one is refused with the word most like it."""
+
+    def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
+        """Return the refusal."""
+        near = get_close_matches(str(value), self.choices, n=1)
+        refusal = super().get_invalid_choice_message(value, ctx)
+        return f"{refusal} Did you mean {near[0]}?" if near else refusal
+
+
+class Name(click.ParamType[str]):
+    """A shipped thing by its name, or a file; the command itself refuses unknown names.
+
+    Args:
+        names: returns the names that ship.
+        separators: characters before the part that is completed, in a list or a table of names.
+    """
+
+    name = "name"
+
+    def __init__(self, names: Callable[[], Iterable[str]], separators: str = "") -> None:
+        self._names = names
+        self._separators = separators
+
+    def shell_complete(
+        self,
+        ctx: click.Context,  # noqa: ARG002 (click's signature)
+        param: click.Parameter,  # noqa: ARG002
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        """Offer the names that begin like the word, and files."""
+        cut = max((incomplete.rfind(one) + 1 for one in self._separators), default=0)
+        before, begun = incomplete[:cut], incomplete[cut:]
+        names = [name for name in self._names() if name.startswith(begun)]
+        found = [CompletionItem(f"{before}{name}") for name in names]
+        return found or [CompletionItem(incomplete, type="file")]
