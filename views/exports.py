@@ -21,7 +21,7 @@ def render_json(answer: Answer) -> str:
         "state": answer.state,
         "sentence": answer.sentence,
         "figures": to_builtins(answer.figures),
-        "tables": [_convert_table(table) for table in answer.tables],
+        "tables": [_convert_table(table) for table in answer.tables if not table.is_folded],
         "doubts": to_builtins(answer.doubts),
         "next": answer.next,
     }

@@ -17,7 +17,9 @@ LONGEST: Final = 28
 System = tuple[Sequence[Path], Summary]
 """The runs of a system, and the summary of one of them."""
 
-_UNTOLD: Final = re.compile(r"((run|trial|replay|test|out|output|result|bench)s?)?[-_. ]*\d*|.*=.*", re.IGNORECASE)
+_UNTOLD: Final = re.compile(
+    r"((run|trial|replay|test|out|output|result|bench)s?)?[-_. ]*\d*|.*=.*", re.IGNORECASE
+)
 """Names of directories that say nothing about a system, and names of a sweep's cases."""
 _COUNTED: Final = {"workers": "worker", "users": "user", "ranks": "rank", "cycles": "cycle"}
 """What a condition counts."""
@@ -44,7 +46,9 @@ def parse_label(text: str) -> tuple[str, str]:
     name, equals, place = text.partition("=")
     name = name.strip()
     if not (name and equals and place):
-        raise InputError("not NAME=DIR", "write `label=old=runs/old`", subject=text, setting="label")
+        raise InputError(
+            "not NAME=DIR", "write `label=old=runs/old`", subject=text, setting="label"
+        )
     check_text(name, "label")
     if len(name) > LONGEST:
         problem = f"the name has {len(name)} characters, and charts have room for {LONGEST}"
@@ -119,7 +123,7 @@ def _name_unlabelled(systems: Sequence[System]) -> list[str]:
     paths = find_path_names([runs for runs, _ in systems])
     if paths and not all(_UNTOLD.fullmatch(name) for name in paths):
         return paths
-    return _find_differences(systems) or paths or _elide([runs[0] for runs, _ in systems])
+    return _find_differences(systems) or paths or [runs[0].name for runs, _ in systems]
 
 
 def _find_differences(systems: Sequence[System]) -> list[str] | None:
@@ -169,14 +173,6 @@ def _flatten_condition(name: str, value: object) -> Iterator[tuple[str, str]]:
         text = f"{value:g}" if isinstance(value, float) else str(value)
         words = name.rpartition(".")[2].replace("_", " ")
         yield name, _PATTERNS.get(name, f"{words} {{}}").format(text)
-
-
-def _elide(paths: Sequence[Path]) -> list[str]:
-    """Return what differs at the ends of paths; the name of a path alone."""
-    parts = [path.absolute().parts for path in paths]
-    last = min(map(len, parts)) - 1
-    common = next((n for n in range(last) if len({own[n] for own in parts}) > 1), last)
-    return ["/".join(own[common:]) for own in parts]
 
 
 def _shorten(name: str) -> str:
