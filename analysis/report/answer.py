@@ -8,13 +8,13 @@ import polars as pl
 from analysis.comparison.intervals import summarise_metric
 from analysis.comparison.rows import convert_comparison
 from analysis.comparison.sentences import describe_comparison
-from analysis.report.charts import CHARTED, list_charts, list_other_tables
+from analysis.report.charts import CHARTED, list_other_tables, list_run_charts
 from analysis.report.comparison_charts import COMPARISON, compare_in_charts, draw_spread
 from analysis.report.data import Gathered
 from analysis.report.figures import list_figures
 from analysis.report.load import LoadCurves, find_load, is_one_curve
 from analysis.report.load_answer import (
-    describe_load,
+    describe_curves,
     draw_load,
     list_load_figures,
     make_load_title,
@@ -22,7 +22,7 @@ from analysis.report.load_answer import (
 from analysis.report.predicted import PREDICTED, describe_predicted, tabulate_errors
 from analysis.report.sides import Subject
 from analysis.report.subject import list_tested
-from analysis.report.tables import EVERY, HEADLINES, MEANING, SETTINGS, list_tables, unit_word
+from analysis.report.tables import EVERY, HEADLINES, MEANING, SETTINGS, list_run_tables, unit_word
 from analysis.summary.across_runs import list_doubt_lines
 from analysis.summary.percentiles import is_thin
 from replayer.schema import TIERS
@@ -75,12 +75,11 @@ def make_report(data: Gathered) -> Answer:
     titled = ("pace", "users") if load and not is_compared else ()
     errors = tabulate_errors(data)
     runs = [
-        run.summary.to_json()
-        | {"tables": {name: table.to_dicts() for name, table in run.tables.items()}}
+        run.summary.to_json() | {"tables": {name: table.to_dicts() for name, table in run.tables.items()}}
         for run in data.runs
     ]
     return Answer(
-        kicker=f"kv-tier-bench report of {_count_runs(data)}",
+        kicker=f"kv-tier-bench report of {_count_runs(data, curve)}",
         title=data.title or (make_load_title(curve) if curve else _make_title(data)),
         subject=list_tested(data, titled),
         state=format_state(data),
@@ -91,15 +90,14 @@ def make_report(data: Gathered) -> Answer:
             *([draw_load(load)] if load else ()),
             *sides[0],
             *draw_spread(data),
-            *list_charts(data),
+            *list_run_charts(data),
         ],
-        tables=[*sides[1], *errors, *list_tables(data), *list_other_tables(data)],
+        tables=[*sides[1], *errors, *list_run_tables(data), *list_other_tables(data)],
         doubts=list_doubt_lines([run.name for run in data.runs], data.summaries),
         source="the logs alone",
         sections=_SECTIONS,
         records=make_records(data),
-        data={"runs": runs}
-        | ({"comparison": convert_comparison(comparison)} if comparison else {}),
+        data={"runs": runs} | ({"comparison": convert_comparison(comparison)} if comparison else {}),
     )
 
 
@@ -115,15 +113,13 @@ def _make_title(data: Gathered) -> str:
     provenance = run.summary.provenance
     drive = provenance.storage and provenance.storage.device_model
     name = systems[0] if len(data.runs) > 1 else run.name
-    return (
-        f"{name}: KV cache on {drive}"
-        if drive
-        else f"{name}: KV cache of {provenance.conditions.model}"
-    )
+    return f"{name}: KV cache on {drive}" if drive else f"{name}: KV cache of {provenance.conditions.model}"
 
 
-def _count_runs(data: Gathered) -> str:
+def _count_runs(data: Gathered, curve: LoadCurves | None) -> str:
     runs, systems = len(data.runs), len(data.trials)
+    if curve and is_one_curve(curve, data):
+        return f"{runs} runs at {len(curve.curves[0].points)} loads"
     if systems > 1:
         return f"{format_count(systems, 'system')}, {format_count(runs, 'run')}"
     return f"{runs} trials" if runs > 1 else "one run"
@@ -151,7 +147,7 @@ def describe_answer(data: Gathered, curve: LoadCurves | None) -> str:
     warning = f"Do not publish these figures: {findings[0]}{more}." if findings else ""
     beside = describe_predicted(data)
     if curve:
-        said = describe_load(curve)
+        said = describe_curves(curve)
     elif data.comparison:
         said = beside or describe_comparison(data.comparison).replace(" ×", "\u00a0×")
     else:

@@ -28,9 +28,7 @@ _PARTS: Final = {
     "eviction": "grey",
     "copy": "brown",
 }
-_SOURCES: Final = dict(
-    zip(ENUMS["source"], ("blue", "cyan", "green", "yellow", "red"), strict=True)
-)
+_SOURCES: Final = dict(zip(ENUMS["source"], ("blue", "cyan", "green", "yellow", "red"), strict=True))
 _TIME: Final = Axis(title="time since the first move, s")
 _MS: Final = Axis(title="ms (log scale)", is_log=True)
 _LEAST_MS: Final = 1e-4
@@ -57,7 +55,7 @@ _OTHERS: Final = {
 """Distributions that have a table alone."""
 
 
-def list_charts(data: Gathered) -> list[Chart]:
+def list_run_charts(data: Gathered) -> list[Chart]:
     """Return the charts for which the runs have data."""
     if not data.shown:
         return []
@@ -68,7 +66,7 @@ def list_charts(data: Gathered) -> list[Chart]:
 
 def list_other_tables(data: Gathered) -> list[Table]:
     """Return the distributions that have no chart, folded."""
-    tables = [tabulate(data, name) for name in _OTHERS] if data.shown else []
+    tables = [tabulate_distribution(data, name) for name in _OTHERS] if data.shown else []
     return [table for table in tables if table.rows]
 
 
@@ -97,7 +95,7 @@ def _split(data: Gathered, name: str, panel: pl.Expr, whole: pl.Expr) -> pl.Data
 
 def _style(data: Gathered, rows: pl.DataFrame) -> Any:
     """Return the series, which are systems, or of a single run tiers; and those that are dashed."""
-    series = [*data.shown] if len(data.shown) > 1 else ()
+    series = [*data.trials] if len(data.shown) > 1 else ()
     predicted = data.predicted if series else {*rows["series"]} if data.predicted else ()
     return {"series": series, "dashed": frozenset(predicted)}
 
@@ -141,8 +139,7 @@ def _list_over_time(data: Gathered, remark: str) -> Iterator[Chart]:
         rows=rows.rename({"t_s": "x", "gib": "y"}),
         name="occupancy",
         title="Occupancy of the tiers",
-        caption="Contents of each tier at the end of an interval, including the warm-up, and its"
-        f" capacity.{remark}",
+        caption=f"Contents of each tier at the end of an interval, including the warm-up, and its capacity.{remark}",
         kind="bands",
         x=_TIME,
         y=Axis(title="GiB"),
@@ -181,9 +178,7 @@ def _list_capacities(data: Gathered, rows: pl.DataFrame) -> Iterator[Rule]:
 
 def _list_distributions(data: Gathered) -> Iterator[Chart]:
     rows = _split(data, "curves", pl.format("{}s", "side"), _DIRECTION)
-    words = pl.format(
-        "{}, {} {}s: {}% within {} ms", "run", "tier", "side", pl.col("share") * 100, "ms"
-    )
+    words = pl.format("{}, {} {}s: {}% within {} ms", "run", "tier", "side", pl.col("share") * 100, "ms")
     noted = pl.when(pl.col("share").is_in(_NOTED)).then(words)
     yield Chart(
         rows=rows.with_columns(x=pl.col("ms").clip(_LEAST_MS), y=pl.col("share"), note=noted),
@@ -226,18 +221,14 @@ def _list_by_size(data: Gathered) -> Iterator[Chart]:
     """Yield P50, P95 and P99 of a single run by the size of objects; of several runs the P95."""
     by_size = (pl.col("split") == "size") & (pl.col("clock") == "total")
     rows = data.table("latency").filter(by_size).rename({"group": "x"})
-    enough = (
-        pl.when(pl.col("count") >= least).then(name).alias(name) for name, least in _LEAST.items()
-    )
+    enough = (pl.when(pl.col("count") >= least).then(name).alias(name) for name, least in _LEAST.items())
     rows = rows.with_columns(*enough, panel=_DIRECTION)
     is_alone = len(data.shown) == 1
     stats = [*_LEAST] if is_alone else ["p95_ms"]
     index = ["run", "panel", "x"]
     rows = rows.unpivot(stats, index=index, variable_name="stat", value_name="y").drop_nulls("y")
     stat = pl.col("stat").str.strip_suffix("_ms").str.to_uppercase()
-    rows = rows.with_columns(
-        pl.col("y").clip(_LEAST_MS), series=stat if is_alone else pl.col("run")
-    )
+    rows = rows.with_columns(pl.col("y").clip(_LEAST_MS), series=stat if is_alone else pl.col("run"))
     sizes = sorted(rows["x"].unique(), key=_read_bytes)
     yield Chart(
         rows=rows,
@@ -315,7 +306,7 @@ def _list_causes(data: Gathered) -> Iterator[Chart]:
     )
 
 
-def tabulate(data: Gathered, name: str) -> Table:
+def tabulate_distribution(data: Gathered, name: str) -> Table:
     """Return a distribution of the runs shown, or of one if all are equal."""
     rows = data.table(name)
     if data.is_equal(name):

@@ -36,9 +36,7 @@ def compare_in_charts(comparison: Comparison) -> tuple[list[Chart], list[Table]]
         return [], []
     compared = comparison.compared
     name = compared[0].name if len(compared) == 1 else "system"
-    rows = [
-        (": ".join(filter(None, (one.title, row.head))), row) for one in groups for row in one.rows
-    ]
+    rows = [(": ".join(filter(None, (one.title, row.head))), row) for one in groups for row in one.rows]
     heads = [comparison.baseline, name, "ratio", "95% interval", "what it shows"]
     values = Table(
         name="comparison",

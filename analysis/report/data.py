@@ -141,9 +141,7 @@ def gather(
     summaries = add_shared_doubts([run.summary for run in runs], given)
     runs = [
         replace(run, name=escape_controls(name), label=label, summary=summary)
-        for run, name, label, summary in zip(
-            runs, names or shorten_paths(paths), given, summaries, strict=True
-        )
+        for run, name, label, summary in zip(runs, names or shorten_paths(paths), given, summaries, strict=True)
     ]
     # Names given as SYSTEM/TRIAL say the system themselves.
     systems = [name.rpartition("/")[0] for name in names] if names else _name_systems(runs)
@@ -206,9 +204,7 @@ def _mark_predicted(run: Subject, system: str) -> Subject:
     """Return a run with its system; names of predictions say so."""
     if run.summary.prediction is None:
         return replace(run, system=system)
-    name, system = (
-        text if "predicted" in text else f"{text} (predicted)" for text in (run.name, system)
-    )
+    name, system = (text if "predicted" in text else f"{text} (predicted)" for text in (run.name, system))
     return replace(run, name=name, system=system)
 
 

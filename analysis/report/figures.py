@@ -112,9 +112,7 @@ def _list_ratios(data: Gathered, comparison: Comparison) -> Iterator[Figure]:
             yield _make_ratio(label, pair.ratios[name], pair)
             continue
         own, base = (data.valid.get(system, []) for system in (pair.name, comparison.baseline))
-        new, old = (
-            summarise_metric(name, [run.summary for run in runs]).mean for runs in (own, base)
-        )
+        new, old = (summarise_metric(name, [run.summary for run in runs]).mean for runs in (own, base))
         unit = describe(name).unit
         if new is None or old is None:
             yield Figure(name=name, label=label, value=None, note=missing)

@@ -17,9 +17,7 @@ LONGEST: Final = 28
 System = tuple[Sequence[Path], Summary]
 """The runs of a system, and the summary of one of them."""
 
-_UNTOLD: Final = re.compile(
-    r"((run|trial|replay|test|out|output|result|bench)s?)?[-_. ]*\d*|.*=.*", re.IGNORECASE
-)
+_UNTOLD: Final = re.compile(r"((run|trial|replay|test|out|output|result|bench)s?)?[-_. ]*\d*|.*=.*", re.IGNORECASE)
 """Names of directories that say nothing about a system, and names of a sweep's cases."""
 _COUNTED: Final = {"workers": "worker", "users": "user", "ranks": "rank", "cycles": "cycle"}
 """What a condition counts."""
@@ -46,9 +44,7 @@ def parse_label(text: str) -> tuple[str, str]:
     name, equals, place = text.partition("=")
     name = name.strip()
     if not (name and equals and place):
-        raise InputError(
-            "not NAME=DIR", "write `label=old=runs/old`", subject=text, setting="label"
-        )
+        raise InputError("not NAME=DIR", "write `label=old=runs/old`", subject=text, setting="label")
     check_text(name, "label")
     if len(name) > LONGEST:
         problem = f"the name has {len(name)} characters, and charts have room for {LONGEST}"

@@ -116,9 +116,7 @@ class LoadCurves:
     def classes(self) -> list[str]:
         """The QoS classes that have requests."""
         metrics = {name: f"{name}_ttfb_p95_ms" for name in ENUMS["qos"]}
-        return [
-            name for name, own in metrics.items() if any(curve.has(own) for curve in self.curves)
-        ]
+        return [name for name, own in metrics.items() if any(curve.has(own) for curve in self.curves)]
 
     @property
     def targets(self) -> dict[str, float]:

@@ -36,7 +36,7 @@ def make_load_title(found: LoadCurves) -> str:
     return f"Latency against load: {found.format_load(min(loads))} to {max(loads):g}"
 
 
-def describe_load(found: LoadCurves) -> str:
+def describe_curves(found: LoadCurves) -> str:
     """Say up to which load targets are kept, what follows, and where the system fell behind."""
     limits = [found.find_limit(curve) for curve in found.curves]
     known = [limit for limit in limits if limit is not None]
@@ -114,9 +114,7 @@ def _make_limit(found: LoadCurves, curve: LoadCurve, label: str) -> Figure:
     goal = f"P95 of {limit.requests} within {_format_short(limit.target)} ms"
     load = curve.points[limit.kept - 1].load if limit.kept else None
     word = "" if limit.kept else "none"
-    return Figure(
-        name=name, label=label, value=load, text=word, unit=unit, note=goal, better="higher"
-    )
+    return Figure(name=name, label=label, value=load, text=word, unit=unit, note=goal, better="higher")
 
 
 def _make_figure(found: LoadCurves, point: LoadPoint, metric: str, label: str) -> Figure:
@@ -174,8 +172,7 @@ def _list_times(found: LoadCurves, curve: LoadCurve) -> pl.DataFrame:
             for name in found.classes
         ]
     return pl.concat(
-        _list_rows(curve, series, metric).with_columns(panel=pl.lit(panel))
-        for panel, series, metric in lines
+        _list_rows(curve, series, metric).with_columns(panel=pl.lit(panel)) for panel, series, metric in lines
     )
 
 

@@ -3,26 +3,17 @@
 from dataclasses import dataclass
 from typing import Final
 
-from analysis.comparison.matching import group_trials
+from analysis.comparison.conditions import find_differing, write_conditions
 from analysis.comparison.prediction_answer import COLUMNS
 from analysis.comparison.predictions import ACCEPTED, OF_DEVICES, PredictionError, compute_error
-from analysis.comparison.trials import Trial, find_fault
 from analysis.metrics.headlines import heading
 from analysis.report.data import Gathered
-from analysis.report.sides import Subject
+from analysis.summary.run_summary import Summary
 from views.answer import Column, Table
 from views.numbers import format_number
 from views.sentences import say_values
 
 PREDICTED: Final = "Measured beside predicted"
-_METRICS: Final = (
-    "wall_clock_tok_s",
-    "nvme_read_gib_s",
-    "nvme_read_p95_ms",
-    "nvme_write_p95_ms",
-    "ttfb_p95_ms",
-    "e2e_p95_ms",
-)
 _WORDS: Final = {
     "wall_clock_tok_s": "tokens/s",
     "ttfb_p95_ms": "the P95 of the storage part of TTFT",
@@ -45,29 +36,33 @@ class PredictedSystem:
 
 def find_predicted(data: Gathered) -> list[PredictedSystem]:
     """Find the predictions that have measured trials of their work in the report."""
-    predicted = [run for run in data.runs if run.summary.prediction]
-    measured = [run for run in data.runs if not run.summary.prediction and _is_accepted(run)]
-    groups = group_trials([Trial(run.run, run.summary) for run in measured], OF_DEVICES)
+    measured = [one for one in data.summaries if one.prediction is None and _is_accepted(one)]
     found = []
-    for run in predicted:
-        ((key, (own,)),) = group_trials([Trial(run.run, run.summary)], OF_DEVICES).items()
-        trials = [one.summary for one in groups.get(key, ()) if _is_same_plan(one, own)]
-        each = {name: compute_error(trials, run.summary, name) for name in _METRICS}
-        errors = {name: error for name, error in each.items() if error.error is not None}
-        if errors:
-            found.append(PredictedSystem(run.system, errors))
+    for run in data.runs:
+        if run.summary.prediction is not None:
+            trials = [one for one in measured if _is_same_work(one, run.summary)]
+            each = {name: compute_error(trials, run.summary, name) for name in COLUMNS}
+            errors = {name: error for name, error in each.items() if error.error is not None}
+            if errors:
+                found.append(PredictedSystem(run.system, errors))
     return found
 
 
-def _is_accepted(run: Subject) -> bool:
+def _is_accepted(summary: Summary) -> bool:
     """Return whether a run is valid as a measurement of the model, if not of a drive."""
-    return not find_fault(run.run, run.summary, ACCEPTED)
+    return all(doubt.kind in ACCEPTED for doubt in summary.doubts if doubt.invalidates)
 
 
-def _is_same_plan(measured: Trial, predicted: Trial) -> bool:
-    """Return whether two runs executed one plan; runs that were cut executed parts of it."""
-    one, other = measured.summary.provenance, predicted.summary.provenance
-    return one.is_cut or other.is_cut or one.plan_fingerprint == other.plan_fingerprint
+def _is_same_work(measured: Summary, predicted: Summary) -> bool:
+    """Return whether two runs replayed one load and plan; runs that were cut executed parts of it.
+
+    Conditions of tiers do not count: a prediction has them from its profile.
+    """
+    one, other = measured.provenance, predicted.provenance
+    conditions = (write_conditions(each.conditions) for each in (one, other))
+    is_load = {*OF_DEVICES} >= {*find_differing(*conditions)}
+    is_plan = one.is_cut or other.is_cut or one.plan_fingerprint == other.plan_fingerprint
+    return one.trace_fingerprint == other.trace_fingerprint and is_load and is_plan
 
 
 def describe_predicted(data: Gathered) -> str:
@@ -77,7 +72,7 @@ def describe_predicted(data: Gathered) -> str:
         errors = {name: one.error or 0.0 for name, one in system.errors.items()}
         most = f"no metric of {len(errors)} is off by more than {{}}"
         named = [
-            (f"{system.name} is off by {{}} in {words}", _format_error(errors[name]))
+            (f"the prediction {system.name} is off by {{}} in {words}", _format_error(errors[name]))
             for name, words in _WORDS.items()
             if name in errors
         ]
@@ -111,8 +106,7 @@ def tabulate_errors(data: Gathered) -> list[Table]:
 
 def _list_values(one: PredictionError) -> list[str]:
     measured, predicted = (
-        f"({format_number(value)})" if one.is_thin else format_number(value)
-        for value in (one.measured, one.predicted)
+        f"({format_number(value)})" if one.is_thin else format_number(value) for value in (one.measured, one.predicted)
     )
     span = "" if one.trials < 2 else f"{format_number(one.low)} to {format_number(one.high)}"
     return [measured, span, predicted, _format_error(one.error or 0.0)]

@@ -44,7 +44,7 @@ _CLAIMS: Final = (
 )
 
 
-def list_tables(data: Gathered) -> list[Table]:
+def list_run_tables(data: Gathered) -> list[Table]:
     """Return the tables of a report, in their order."""
     return [
         *_list_headlines(data),
@@ -90,13 +90,9 @@ def unit_word(name: str) -> str:
 
 def _list_cells(data: Gathered, name: str) -> Iterator[str]:
     """Yield the mean of each system, in brackets if it rests on few samples, and its interval."""
-    each = [
-        (own, summarise_metric(name, [run.summary for run in own])) for own in data.valid.values()
-    ]
+    each = [(own, summarise_metric(name, [run.summary for run in own])) for own in data.valid.values()]
     values = [
-        end
-        for _, one in each
-        for end in (one.mean if one.more_than is None else one.more_than, one.low, one.high)
+        end for _, one in each for end in (one.mean if one.more_than is None else one.more_than, one.low, one.high)
     ]
     texts = iter(format_alike(name, values) if name != _WORD else map(str, values))
     for own, one in each:
@@ -118,18 +114,13 @@ def _list_settings(data: Gathered) -> Iterator[Table]:
     parts = {
         "Trace, plan and time": {run.name: _describe_origin(run) for run in data.runs},
         "Machine": {name: _describe_machine(run) for name, run in firsts.items()},
-        "Settings": {
-            name: flatten(to_plain(run.summary.provenance.conditions))
-            for name, run in firsts.items()
-        },
+        "Settings": {name: flatten(to_plain(run.summary.provenance.conditions)) for name, run in firsts.items()},
     }
     for title, columns in parts.items():
         yield from _split_rows(title, columns, is_alone=len(data.runs) == 1)
 
 
-def _split_rows(
-    title: str, columns: Mapping[str, Mapping[str, object]], *, is_alone: bool
-) -> Iterator[Table]:
+def _split_rows(title: str, columns: Mapping[str, Mapping[str, object]], *, is_alone: bool) -> Iterator[Table]:
     """Yield a table of what differs, a column each, and one of what is equal in all columns."""
     differing: list[list[Cell]] = []
     equal: list[list[Cell]] = []
