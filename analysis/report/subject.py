@@ -5,9 +5,9 @@ from typing import Final
 
 from analysis.comparison.conditions import format_condition, write_conditions
 from analysis.log.columns import GIB
-from analysis.runs.plan_order import describe_order, describe_rules
 from analysis.report.data import Gathered
 from analysis.report.sides import Subject
+from analysis.runs.plan_order import describe_order, describe_rules
 from replayer.schema import TIERS, Conditions, Machine
 from tracegen.errors import format_count
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.runs.run import Doubt
 from analysis.log.log import Targets
 from analysis.report.answer import format_state, make_report
 from analysis.report.data import Gathered, gather
 from analysis.report.predicted import describe_predicted, find_predicted, tabulate_errors
+from analysis.runs.run import Doubt
 from analysis.summary.run_summary import Summary
 from tests.analysis.report.loads import gathered_of
 from tests.support.browser import Browser
