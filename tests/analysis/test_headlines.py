@@ -183,4 +183,4 @@ def test_only_a_window_that_holds_ops_back_is_to_be_widened(cause: str) -> None:
     (doubt,) = doubts._check_plan_wait(
         Evidence([read_run(ROOT / "tests" / "data" / "run")], [False], values, Moved(0, 0, 0), None, None, None)
     )
-    assert ("widen --window" in doubt.advice) == (cause == "window")
+    assert ("widen it" in doubt.advice) == (cause == "window")
