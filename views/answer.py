@@ -70,7 +70,7 @@ class Table(Struct, frozen=True, kw_only=True):
         name: its name for programs.
         section: heading of the part of a page under which it stands.
         notes: remarks below it, a sentence each.
-        is_folded: whether a page shows it only when it is opened, and text not at all.
+        is_folded: whether a page shows it only when it is opened, and text and JSON not at all.
         is_turned: whether people see a line per column, as of many metrics of a few runs.
         marked: numbers of the rows that are the answer's.
     """

@@ -127,8 +127,8 @@ def _mark_values(drawing: Drawing, base: alt.Chart, width: int) -> list[alt.Char
     place = {name: alt.X(f"{name}:Q", title=x.title, scale=scale, axis=axis) for name in columns}
     known = {name: base.transform_filter(f"datum.{name} != null") for name in columns}
     colour = drawing.encode_colour("circle")
-    spread = known["low"].mark_rule(strokeWidth=8, strokeOpacity=0.35, aria=False)
-    points = known["x"].mark_point(filled=True, size=110, opacity=1)
+    spread = known["low"].mark_rule(strokeWidth=8, strokeOpacity=0.35, clip=True, aria=False)
+    points = known["x"].mark_point(filled=True, size=110, opacity=1, clip=True)
     targets = known["target"].mark_tick(thickness=2.5, size=22, color=INK, aria=False)
     return [
         spread.encode(x=place["low"], x2="high:Q", color=colour),

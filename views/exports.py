@@ -21,7 +21,7 @@ def render_json(answer: Answer) -> str:
         "state": answer.state,
         "sentence": answer.sentence,
         "figures": to_builtins(answer.figures),
-        "tables": [_convert_table(table) for table in answer.tables],
+        "tables": [_convert_table(table) for table in answer.tables if not table.is_folded],
         "doubts": to_builtins(answer.doubts),
         "next": answer.next,
     }
@@ -35,14 +35,14 @@ def _convert_table(table: Table) -> dict[str, object]:
 
 
 def render_csv(answer: Answer) -> str:
-    """Return the first table as CSV, or without tables the figures."""
+    """Return the records as CSV; without any the first table, or the figures."""
+    if answer.records is not None:
+        return write_csv(answer.records)
     if answer.tables:
         table = answer.tables[0]
         heads = [column.heading for column in table.columns]
-        frame = pl.DataFrame(table.rows, schema=heads, orient="row", infer_schema_length=None)
-    else:
-        frame = pl.DataFrame(to_builtins(answer.figures), infer_schema_length=None)
-    return write_csv(frame)
+        return write_csv(pl.DataFrame(table.rows, schema=heads, orient="row", infer_schema_length=None))
+    return write_csv(pl.DataFrame(to_builtins(answer.figures), infer_schema_length=None))
 
 
 def write_csv(frame: pl.DataFrame) -> str:

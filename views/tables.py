@@ -37,7 +37,7 @@ def find_numeric(table: Table) -> list[bool]:
 
 def _looks_numeric(cell: Cell) -> bool:
     if isinstance(cell, str):
-        return cell[:1].isdigit() or cell[:1] in "+-−>" or cell in ("", ABSENT)
+        return cell[:1].isdigit() or cell[:1] in "+-−>(" or cell in ("", ABSENT)
     return not isinstance(cell, bool)
 
 

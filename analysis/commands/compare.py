@@ -22,9 +22,9 @@ from analysis.comparison.selection import select_metrics
 from analysis.comparison.text import render_comparison, render_sets, render_trials, render_workloads
 from analysis.comparison.trials import load_sets
 from analysis.comparison.warnings import count_doubts, warn_of_conditions, warn_of_machines, warn_of_predictions
-from analysis.report.export import as_text
 from tracegen.errors import InputError
 from tracegen.progress import Advance
+from views.exports import disarm_formulas
 from views.text import render_text
 
 _AGAINST: Final = "\x1f--against"  # stands between sets of runs: no run has this name
@@ -142,7 +142,7 @@ def compare(
     if as_json:
         echo(json.dumps(forms.to_json(), indent=2, allow_nan=False))
     elif as_csv:
-        text = as_text(pl.selectors.string(), terminal=sys.stdout.isatty())
+        text = disarm_formulas(pl.selectors.string(), terminal=sys.stdout.isatty())
         echo(forms.tabulate().with_columns(text).write_csv(), nl=False)
     else:
         echo(forms.render())

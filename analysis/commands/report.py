@@ -1,8 +1,6 @@
 """`analysis report`: a page of charts, or other formats."""
 
-from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
@@ -11,20 +9,19 @@ from analysis.commands.directories import find_runs
 from analysis.commands.target_options import target_options
 from analysis.commands.terminal import echo, say, show_progress
 from analysis.log.log import Targets
-from analysis.report import export
+from analysis.report.answer import make_report
 from analysis.report.data import gather
 from analysis.report.labels import check_text, parse_label
 from analysis.sweeps.answer import answer_sweep
 from analysis.sweeps.search import answer_search
 from analysis.sweeps.sweep import open_sweep
 from tracegen.errors import InputError
-from views.formats import FORMATS
-
-if TYPE_CHECKING:
-    from analysis.report.chart_files import NamedPlot
+from views.answer import Answer
+from views.formats import FORMATS, check_folder, choose_format, write_file
 
 _OF_FILES = ("runs", "output", "form", "charts", "title", "force")
 """Parameters that say something about a file, too."""
+_FORMS = ("html", "md", "csv", "json")
 
 
 @click.command(epilog="Example: analysis report run1 run2 -o report.html")
@@ -35,12 +32,7 @@ _OF_FILES = ("runs", "output", "form", "charts", "title", "force")
     type=click.Path(path_type=Path),
     help="Write this file, in the format of its suffix.",
 )
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(list(export.FORMATS)),
-    help="Write this format.",
-)
+@click.option("--format", "form", type=click.Choice(_FORMS), help="Write this format.")
 @click.option(
     "--baseline",
     type=click.Path(path_type=Path),
@@ -86,46 +78,34 @@ def report(
     md, csv and json are printed on the terminal without -o. With --charts alone no report is made.
     """
     check_text(title, "title")
-    if any(path.is_file() for path in runs):  # runs are directories
-        _report_file(runs, output, form, charts, title, force=force)
-        return
-    paths = find_runs(runs)
+    is_file = any(path.is_file() for path in runs)  # runs are directories
+    if is_file:
+        _check_file(runs)
+    paths = list(runs) if is_file else find_runs(runs)
     named = [parse_label(text) for text in label] or _name_folders(runs, paths)
-    form = _choose_format(form, output, charts, paths, force=force)
-    data = gather(paths, targets, baseline, progress=show_progress, title=title, labels=named)
+    # Where the results go is checked before logs are read, which may take minutes.
     if charts is not None:
-        from analysis.report.chart_files import draw_plots  # noqa: PLC0415 (a renderer)
-
-        _save_charts(draw_plots(data), charts)
-    if form is not None:
-        html = form == "html"
-        content = export.as_html(data, show_progress) if html else export.FORMATS[form](data)
-        _deliver(content, output)
-
-
-def _choose_format(
-    form: str | None,
-    output: Path | None,
-    charts: Path | None,
-    runs: Sequence[Path],
-    *,
-    force: bool,
-) -> str | None:
-    """Check where report and charts go; return the format, None if charts alone are wanted."""
-    if charts is not None:
-        from analysis.report.chart_files import check_folder  # noqa: PLC0415 (a renderer)
-
-        check_folder(charts, runs, force=force)
-        if output is None and form is None:
-            return None
-    return export.choose_format(form, output, runs, force=force)
+        check_folder(charts, paths, force=force)
+    if charts is None or output is not None or form is not None:
+        form = choose_format(form, output, paths, force=force)
+        _check_form(form, output)
+    if is_file:
+        answer = _answer_file(paths[0], title)
+    else:
+        data = gather(paths, targets, baseline, progress=show_progress, title=title, labels=named)
+        answer = make_report(data)
+    _deliver(answer, form, output, charts)
 
 
-def _save_charts(plots: Iterable["NamedPlot"], folder: Path) -> None:
-    from analysis.report.chart_files import save_charts  # noqa: PLC0415 (a renderer)
-
-    for path in save_charts(plots, folder, show_progress):
-        say(str(path))
+def _check_form(form: str, output: Path | None) -> None:
+    """Check that a form is one of a report's, and that a page has a file."""
+    if form not in _FORMS:
+        problem = "its suffix names no format" if output else "no file and no format is named"
+        remedy = f"name a file like `output=report.html`, or pass `form={'|'.join(_FORMS)}`"
+        raise InputError(problem, remedy, subject=output)
+    if output is None and form == "html":
+        remedy = "name a file like `output=report.html`"
+        raise InputError("not a format for the terminal", remedy, subject=form, setting="form")
 
 
 def _name_folders(arguments: tuple[Path, ...], runs: list[Path]) -> list[tuple[str, str]]:
@@ -137,18 +117,9 @@ def _name_folders(arguments: tuple[Path, ...], runs: list[Path]) -> list[tuple[s
     return [(argument.absolute().name, str(argument)) for argument in arguments]
 
 
-def _report_file(
-    files: tuple[Path, ...],
-    output: Path | None,
-    form: str | None,
-    charts: Path | None,
-    title: str,
-    *,
-    force: bool,
-) -> None:
-    """Write the report of a file: a table of plans, or the record of a search."""
-    is_search = files[0].suffix == ".json"
-    what = "a search" if is_search else "a sweep"
+def _check_file(files: tuple[Path, ...]) -> None:
+    """Check that a table of plans, or the record of a search, is reported alone."""
+    what = "a search" if files[0].suffix == ".json" else "a sweep"
     if len(files) > 1:
         raise InputError(f"{what} is reported alone", "name only this file", subject=files[0])
     context = click.get_current_context()
@@ -156,21 +127,24 @@ def _report_file(
         is_given = context.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE
         if is_given and param.name not in _OF_FILES:
             raise InputError(f"says nothing about {what}", "leave it out", setting=param.name)
-    form = _choose_format(form, output, charts, files, force=force)
-    answer = answer_search(files[0], title) if is_search else answer_sweep(open_sweep(files[0]), title)
+
+
+def _answer_file(file: Path, title: str) -> Answer:
+    is_search = file.suffix == ".json"
+    return answer_search(file, title) if is_search else answer_sweep(open_sweep(file), title)
+
+
+def _deliver(answer: Answer, form: str | None, output: Path | None, charts: Path | None) -> None:
+    """Save the charts, and write the report to its file, or print it."""
     if charts is not None:
         from views.charts import save_charts  # noqa: PLC0415 (loading the renderer takes half a second)
 
         for path in save_charts(answer.charts, charts):
             say(str(path))
     if form is not None:
-        _deliver(FORMATS[form](answer).encode(), output)
-
-
-def _deliver(content: bytes, output: Path | None) -> None:
-    """Write the report to its file, or print it."""
-    if output is None:
-        echo(content.decode(), nl=False)
-    else:
-        export.write(output, content)
-        say(f"{output}: {len(content):,} bytes")
+        content = FORMATS[form](answer)
+        if output is None:
+            echo(content, nl=False)
+        else:
+            write_file(output, content)
+            say(f"{output}: {len(content.encode()):,} bytes")

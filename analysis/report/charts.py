@@ -1,360 +1,316 @@
-"""The charts of a report; each function draws one at a width in pixels, or returns None without data.
+"""The charts of what runs measured, and the tables of their data.
 
-Colour means the tier if one run is shown. If several are shown, colour and dashes mean the run, and each
-tier and direction has its own panel. If predicted runs are shown, dashes mean them alone.
+A report of one run has a panel for each direction or tier, with tiers as series; a report of several
+has a panel for each tier and direction, with runs as series.
 """
 
-from collections.abc import Callable
-from dataclasses import replace
+import dataclasses
+from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final
 
 import polars as pl
+from msgspec.structs import asdict, replace
 
-from analysis.report.bar_charts import Bars, draw_bars
-from analysis.report.chart_kinds import Axis, Lines, Look, Plot, draw_lines
+from analysis.log.columns import GIB
 from analysis.report.data import Gathered
-from analysis.report.text import format_number
+from analysis.summary.distributions import HEADINGS
 from replayer.schema import TIERS
 from tracegen.schema import ENUMS
+from views.answer import Axis, Chart, Column, Rule, Table
 
-Row = dict[str, Any]
-
-SYSTEMS: Final = ("blue", "red", "green", "purple", "yellow", "cyan", "brown", "grey")
-PARTS: Final = {"device": "blue", "host": "purple", "queue": "yellow", "eviction": "grey"}
-COPIES: Final = {"copy": "brown"}
-SOURCES: Final = dict(zip(ENUMS["source"], ("blue", "cyan", "green", "yellow", "red"), strict=True))
-TIME: Final = Axis("time since the first move, s")
-MS: Final = Axis("time per object, ms (log scale)", log=True)
-_SIZES: Final = Axis("objects of at least … and less than four times that")
-_DEPTHS: Final = Axis("moves in flight: at least … and less than twice that")
-_LEAST: Final = {"p95_ms": 100, "p99_ms": 500}
+_OVER_TIME: Final = 4
+"""Most systems in a chart over time: more lines hide one another, and make a page heavy."""
+_PARTS: Final = {
+    "device": "blue",
+    "host": "purple",
+    "queue": "yellow",
+    "eviction": "grey",
+    "copy": "brown",
+}
+_SOURCES: Final = dict(zip(ENUMS["source"], ("blue", "cyan", "green", "yellow", "red"), strict=True))
+_TIME: Final = Axis(title="time since the first move, s")
+_MS: Final = Axis(title="ms (log scale)", is_log=True)
+_LEAST_MS: Final = 1e-4
+_LEAST: Final = {"p50_ms": 0, "p95_ms": 100, "p99_ms": 500}
 """Fewest moves of a percentile in a chart; tables have all."""
-LEAST_MS: Final = 1e-4
-_DIRECTIONS: Final = pl.format("{} {}s", "tier", "side")
+_SPEED: Final = "Throughput and latency"
+_BYTES: Final = "Bytes and hits"
+_CAUSES: Final = "Where time goes"
+_TABLES: Final = "Other distributions"
+CHARTED: Final = (_SPEED, _CAUSES, _BYTES, _TABLES)
+"""The parts of a page that charts and their tables fill, in their order."""
+_QUARTERS: Final = (0.0, 0.25, 0.5, 0.75, 1.0)
+_NOTED: Final = (0.5, 0.9, 0.99, 0.999)
+"""Shares of the distribution that have a point."""
+_DIRECTION: Final = pl.format("{} {}s", "tier", "side")
+_SIZES: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+_OTHERS: Final = {
+    "latency_by_depth": "Latency by moves in flight",
+    "break_even": "Break-even by size of the object",
+    "depth_over_time": "Moves in flight and waiting over time",
+    "lateness_over_time": "Lateness of requests over time",
+    "device_over_time": "Counters of the kernel over time",
+}
+"""Distributions that have a table alone."""
 
 
-def choose_system_look(data: Gathered) -> Look:
-    """Return the appearance of the runs shown."""
-    colours = dict(zip(data.systems, SYSTEMS, strict=False))  # the same in every chart
-    words = {name: colours.get(name, SYSTEMS[0]) for name in data.shown}
-    return Look(words, dashed=True, predicted=data.predicted)
+def list_run_charts(data: Gathered) -> list[Chart]:
+    """Return the charts for which the runs have data."""
+    if not data.shown:
+        return []
+    few, remark = limit_systems(data)
+    charts = [*_list_over_time(few, remark), *_list_distributions(data), *_list_causes(data)]
+    return [chart for chart in charts if not chart.rows.is_empty()]
 
 
-def dash_prediction(data: Gathered, look: Look) -> Look:
-    """Return the appearance of a single run's lines, all dashed if it was predicted."""
-    return replace(look, dashed=True, predicted=frozenset(look.words)) if data.predicted else look
+def list_other_tables(data: Gathered) -> list[Table]:
+    """Return the distributions that have no chart, folded."""
+    tables = [tabulate_distribution(data, name) for name in _OTHERS] if data.shown else []
+    return [table for table in tables if table.rows]
 
 
-def choose_tier_look(data: Gathered, rows: pl.DataFrame) -> Look:
-    """Return the appearance of the tiers in some rows of a single run."""
-    present = set(rows["tier"])
-    return dash_prediction(data, Look({tier: tier for tier in TIERS if tier in present}))
+def limit_systems(data: Gathered) -> tuple[Gathered, str]:
+    """Return the data of as many systems as fit a chart over time, and which are left out.
 
-
-def _split(data: Gathered, rows: pl.DataFrame, panel: pl.Expr, whole: pl.Expr) -> tuple[pl.DataFrame, Look]:
-    """Split rows into panels and series.
-
-    A single run has panels of `panel` with a series for each tier; several runs have panels of `whole`
-    with a series for each run.
+    Those drawn are spread over all, so that each side of a comparison has some.
     """
+    shown = [*data.shown]
+    if len(shown) <= _OVER_TIME:
+        return data, ""
+    drawn = {shown[step * len(shown) // _OVER_TIME] for step in range(_OVER_TIME)}
+    left_out = "; ".join(name for name in shown if name not in drawn)
+    runs = [run if run.system in drawn else run.without_tables() for run in data.runs]
+    remark = f" Drawn are {len(drawn)} of {len(shown)} systems, without {left_out}."
+    return dataclasses.replace(data, runs=runs), remark
+
+
+def _split(data: Gathered, name: str, panel: pl.Expr, whole: pl.Expr) -> pl.DataFrame:
+    """Return a table in panels: `panel` by tier for a single run, `whole` by run for several."""
+    rows = data.table(name)
     if len(data.shown) == 1:
-        return rows.with_columns(panel=panel, series=pl.col("tier")), choose_tier_look(data, rows)
-    return rows.with_columns(panel=whole, series=pl.col("run")), choose_system_look(data)
+        return rows.with_columns(panel=panel, series=pl.col("tier"))
+    return rows.with_columns(panel=whole, series=pl.col("run"))
 
 
-def _note_values(rows: pl.DataFrame, unit: str) -> pl.DataFrame:
-    """Add a tooltip with all values of a panel at each x, to the first row of that x."""
-    by_x: dict[tuple[str, float], list[str]] = {}
-    for row in rows.iter_rows(named=True):
-        by_x.setdefault((row["panel"], row["x"]), []).append(f"{row['series']} {format_number(row['y'])}".strip())
-    notes = [
-        f"{format_number(row['x'])} s: {', '.join(values)} {unit}"
-        if (values := by_x.pop((row["panel"], row["x"]), []))
-        else None
-        for row in rows.iter_rows(named=True)
-    ]
-    return rows.with_columns(pl.Series("note", notes, pl.String))
+def _style(data: Gathered, rows: pl.DataFrame) -> Any:
+    """Return the series, which are systems, or of a single run tiers; and those that are dashed."""
+    series = [*data.trials] if len(data.shown) > 1 else ()
+    predicted = data.predicted if series else {*rows["series"]} if data.predicted else ()
+    return {"series": series, "dashed": frozenset(predicted)}
 
 
-def add_notes(rows: pl.DataFrame, describe: Callable[[Row], str | None]) -> pl.DataFrame:
-    """Add a tooltip to each row; None for rows without one."""
-    return rows.with_columns(pl.Series("note", [describe(row) for row in rows.iter_rows(named=True)], pl.String))
+def _list_over_time(data: Gathered, remark: str) -> Iterator[Chart]:
+    moments = [*list_moments(data)]
+    rows = _split(data, "bandwidth_over_time", _DIRECTION, _DIRECTION)
+    yield Chart(
+        rows=rows.rename({"t_s": "x", "gib_s": "y"}),
+        name="bandwidth",
+        title="Throughput over time",
+        caption="Look for dips and bursts of a tier. Each value is the bytes of all moves that ended"
+        f" in an interval, evictions included, divided by its length.{remark}",
+        kind="steps",
+        x=_TIME,
+        y=Axis(title="GiB/s"),
+        rules=moments,
+        section=_SPEED,
+        **_style(data, rows),
+    )
+    is_alone = len(data.shown) == 1
+    rows = _split(data, "latency_over_time", _DIRECTION, _DIRECTION)
+    rows = rows.rename({"t_s": "x"}).with_columns(y=pl.col("p95_ms").clip(_LEAST_MS))
+    if is_alone:
+        rows = rows.with_columns(low=pl.col("p50_ms").clip(_LEAST_MS), high=pl.col("y"))
+    yield Chart(
+        rows=rows,
+        name="latency",
+        title="Latency over time",
+        caption="Look for stalls, and for a drift after the warm-up. Each value is of the moves that"
+        f" ended in an interval: the P95, and for a single run the band down to the P50.{remark}",
+        kind="bands",
+        x=_TIME,
+        y=Axis(title=f"{'P50 to ' if is_alone else ''}P95, ms (log scale)", is_log=True),
+        rules=moments,
+        section=_SPEED,
+        **_style(data, rows),
+    )
+    rows = _split(data, "occupancy_over_time", pl.col("tier"), pl.col("tier"))
+    yield Chart(
+        rows=rows.rename({"t_s": "x", "gib": "y"}),
+        name="occupancy",
+        title="Occupancy of the tiers",
+        caption=f"Contents of each tier at the end of an interval, including the warm-up, and its capacity.{remark}",
+        kind="bands",
+        x=_TIME,
+        y=Axis(title="GiB"),
+        rules=[*_list_capacities(data, rows)],
+        section=_BYTES,
+        **_style(data, rows),
+    )
 
 
-def _format_percent(share: float) -> str:
-    return f"{format_number(round(share * 100, 4))}%"
-
-
-def _choose_series(data: Gathered, rows: pl.DataFrame) -> tuple[pl.DataFrame, Look]:
-    """Add a series: the tier of a single run, else the run."""
-    if len(data.shown) == 1:
-        return rows.with_columns(series=pl.col("tier")), choose_tier_look(data, rows)
-    return rows.with_columns(series=pl.col("run")), choose_system_look(data)
-
-
-def _mark_moments(data: Gathered, rows: pl.DataFrame) -> pl.DataFrame:
-    """Add rows to a chart over time that mark the end of the warm-up, and the cut."""
-    moments = list_moments(data)
-    panels = rows.select("panel").unique(maintain_order=True)
-    marks = pl.DataFrame(moments, {"mark": pl.String, "x": pl.Float64}, orient="row")
-    return pl.concat([rows, panels.join(marks, how="cross")], how="diagonal") if moments else rows
-
-
-def list_moments(data: Gathered) -> list[tuple[str, float]]:
-    """List the moments to mark, by name and time in s; equal ones of several runs once."""
+def list_moments(data: Gathered) -> Iterator[Rule]:
+    """Yield the moments to mark; equal ones of several runs once."""
     found: dict[tuple[str, str], str] = {}
     for name, run in data.shown.items():
         for moment, seconds in run.moments.items():
             found.setdefault((moment, f"{seconds:.2g}"), name)
     names = [moment for moment, _ in found]
-    return [
-        (moment if names.count(moment) == 1 else f"{moment}, {run}", data.shown[run].moments[moment])
-        for (moment, _), run in found.items()
-    ]
+    for (moment, _), name in found.items():
+        label = moment if names.count(moment) == 1 else f"{moment}, {name}"
+        yield Rule(label=label, x=data.shown[name].moments[moment])
 
 
-def draw_bandwidth(data: Gathered, width: int) -> Plot | None:
-    """Draw the throughput over time, with a panel for each tier and direction."""
-    rows = data.table("bandwidth_over_time").rename({"t_s": "x", "gib_s": "y"})
-    rows, look = _choose_series(data, rows.with_columns(panel=_DIRECTIONS))
-    how = Lines(TIME, Axis("GiB/s"), look, step=True, legend=len(data.shown) > 1)
-    return draw_lines(_mark_moments(data, _note_values(rows, "GiB/s")), how, width)
+def _list_capacities(data: Gathered, rows: pl.DataFrame) -> Iterator[Rule]:
+    """Yield the capacity of each tier that has a panel; equal ones of several runs once."""
+    found: dict[tuple[str, float], str] = {}
+    for name, run in data.shown.items():
+        sizes = asdict(run.summary.provenance.conditions.usable_bytes)
+        for tier in TIERS:
+            gib = (sizes[tier] or 0) * len(run.run.infos) / GIB
+            if gib and tier in rows["tier"]:
+                found.setdefault((tier, gib), name)
+    tiers = [tier for tier, _ in found]
+    for (tier, gib), name in found.items():
+        label = "capacity" if tiers.count(tier) == 1 else f"capacity, {name}"
+        yield Rule(label=label, y=gib, panel=tier)
 
 
-def draw_latency(data: Gathered, width: int) -> Plot | None:
-    """Draw a band from P50 to P95 of the latency over time; of several systems the P95."""
-    rows = data.table("latency_over_time").rename({"t_s": "x", "p95_ms": "y"})
-    rows = rows.with_columns(pl.col("y", "p50_ms").clip(LEAST_MS), panel=_DIRECTIONS)
-    rows, look = _choose_series(data, rows)
-    if len(data.shown) == 1:
-        axis = Axis("P50 to P95, ms (log scale)", log=True)
-        rows = add_notes(rows.with_columns(low=pl.col("p50_ms")), _describe_band)
-    else:
-        axis = Axis("P95, ms (log scale)", log=True)
-        rows = _note_values(rows, "ms")
-    how = Lines(TIME, axis, look, shared=True, legend=len(data.shown) > 1)
-    return draw_lines(_mark_moments(data, rows), how, width)
-
-
-def _describe_band(row: Row) -> str:
-    low, high = format_number(row["low"]), format_number(row["y"])
-    return f"{format_number(row['x'])} s: P50 {low}, P95 {high} ms, {row['count']:,} moves"
-
-
-def draw_distribution(data: Gathered, width: int) -> Plot | None:
-    """Draw the distribution of times per object."""
-    rows = data.table("curves").with_columns(x=pl.col("ms").clip(LEAST_MS), y=pl.col("share"))
-    rows, look = _split(data, rows, pl.format("{}s", "side"), _DIRECTIONS)
-    y = Axis("share of moves", format="%", domain=[0, 1], values=[0, 0.25, 0.5, 0.75, 1])
-    rows = add_notes(
-        rows,
-        lambda row: _describe_point(row, row["share"], "within") if row["share"] in (0.5, 0.9, 0.99, 0.999) else None,
+def _list_distributions(data: Gathered) -> Iterator[Chart]:
+    rows = _split(data, "curves", pl.format("{}s", "side"), _DIRECTION)
+    words = pl.format("{}, {} {}s: {}% within {} ms", "run", "tier", "side", pl.col("share") * 100, "ms")
+    noted = pl.when(pl.col("share").is_in(_NOTED)).then(words)
+    yield Chart(
+        rows=rows.with_columns(x=pl.col("ms").clip(_LEAST_MS), y=pl.col("share"), note=noted),
+        name="distribution",
+        title="Latency distribution",
+        caption="The share of moves that take a time or less, evictions included and waiting"
+        " excluded. Points mark P50, P90, P99 and P99.9.",
+        kind="lines",
+        x=replace(_MS, title="time per object, ms (log scale)"),
+        y=Axis(title="share of moves", is_share=True, domain=(0.0, 1.0), ticks=_QUARTERS),
+        section=_SPEED,
+        **_style(data, rows),
     )
-    return draw_lines(rows, Lines(MS, y, look, points=True), width)
-
-
-def draw_tail(data: Gathered, width: int) -> Plot | None:
-    """Draw the share of moves that take longer than a time."""
-    rows = data.table("curves").filter(pl.col("share").is_between(0.5, 0.9999))
-    rows = rows.with_columns(x=pl.col("ms").clip(LEAST_MS), y=1 - pl.col("share"))
-    rows, look = _split(data, rows, pl.format("{}s", "side"), _DIRECTIONS)
-    y = Axis(
-        "slower than this (log scale)",
-        log=True,
-        format="~%",
-        domain=[1e-4, 0.5],
-        values=[1e-4, 1e-3, 0.01, 0.1],
-    )
-    rows = add_notes(
-        rows,
-        lambda row: (
-            _describe_point(row, row["y"], "not within") if row["share"] in (0.9, 0.99, 0.999, 0.9999) else None
-        ),
-    )
-    return draw_lines(rows, Lines(MS, y, look, points=True), width)
-
-
-def _describe_point(row: Row, share: float, how: str) -> str:
-    return f"{row['run']}, {row['tier']} {row['side']}s: {_format_percent(share)} {how} {format_number(row['ms'])} ms"
-
-
-def draw_by_size(data: Gathered, width: int) -> Plot | None:
-    """Draw percentiles by size of the object."""
-    rows = data.table("latency").filter((pl.col("split") == "size") & (pl.col("clock") == "total"))
-    rows = rows.with_columns(x=pl.col("group"))
-    return _draw_percentiles(data, rows, _SIZES, sorted(rows["x"].unique(), key=_bytes), width)
-
-
-def draw_by_depth(data: Gathered, width: int) -> Plot | None:
-    """Draw percentiles by the moves in flight; none if the depth never changed."""
-    rows = data.table("latency_by_depth")
-    depths = sorted(rows["depth"].unique())
-    if len(depths) < 2:
-        return None
-    rows = rows.with_columns(x=pl.col("depth").cast(pl.String))
-    return _draw_percentiles(data, rows, _DEPTHS, list(map(str, depths)), width)
-
-
-def _draw_percentiles(
-    data: Gathered,
-    rows: pl.DataFrame,
-    x: Axis,
-    order: list[str],
-    width: int,
-) -> Plot | None:
-    """Draw P50, P95 and P99 of a single run, and the P95 of several, by words on the x axis."""
+    yield from _list_by_size(data)
+    targets = dict(data.targets.qos_ms)
+    rows = _arrange(data, "requests", pl.col("qos"))
+    is_timed = (pl.col("measure") == "ttfb") & pl.col("qos").is_in([*targets])
+    rows = rows.filter(is_timed & (pl.col("p99_ms") > 0))
     rows = rows.with_columns(
-        (pl.when(pl.col("count") >= least).then(name).alias(name) for name, least in _LEAST.items()),
-        panel=_DIRECTIONS,
+        pl.col("p95_ms").clip(_LEAST_MS).alias("x"),
+        pl.col("p50_ms").clip(_LEAST_MS).alias("low"),
+        pl.col("p99_ms").clip(_LEAST_MS).alias("high"),
+        pl.col("qos").replace_strict(targets, return_dtype=pl.Float64).alias("target"),
     )
-    index = ["run", "panel", "x", "count"]
-    stats = ["p99_ms", "p95_ms", "p50_ms"]
-    if len(data.shown) == 1:
-        words = {"P99": "red", "P95": "purple", "P50": "blue"}
-        axis = Axis("ms (log scale)", log=True)
-        rows = rows.unpivot(stats, index=index, variable_name="series", value_name="y")
-        rows = rows.with_columns(series=pl.col("series").str.strip_suffix("_ms").str.to_uppercase())
-        present = set(rows.drop_nulls("y")["series"])
-        shown = Look({word: name for word, name in words.items() if word in present})
-        look = dash_prediction(data, shown)
-    else:
-        look, axis = choose_system_look(data), Axis("P95, ms (log scale)", log=True)
-        rows = rows.select(*index, series="run", y="p95_ms")
-    rows = add_notes(
-        rows.drop_nulls("y").with_columns(pl.col("y").clip(LEAST_MS)),
-        lambda row: (
-            f"{row['run']}, from {row['x']}: {row['series']} {format_number(row['y'])} ms, {row['count']:,} moves"
-        ),
+    yield Chart(
+        name="qos",
+        title="Time to first byte against its targets",
+        caption="A dot to the right of the black mark misses the target, which 95% of the requests of"
+        " a class must meet. The time runs from when a request is due until its decoding can begin;"
+        " the dot is its P95, the bar reaches from P50 to P99.",
+        kind="dots",
+        rows=rows,
+        x=replace(_MS, title="time to first byte, ms (log scale)"),
+        y=Axis(title=""),
+        section=_SPEED,
     )
-    return draw_lines(rows, Lines(x, axis, look, points=True, order=order), width)
 
 
-def draw_break_even(data: Gathered, width: int) -> Plot | None:
-    """Draw the prefill speed that reading beats, by size of the object."""
-    rows = data.table("break_even").with_columns(x=pl.col("size"), y=pl.col("break_even_tok_s")).drop_nulls("y")
-    rows, look = _split(data, rows, pl.lit("reads"), pl.format("reads from {}", "tier"))
-    order = sorted(rows["x"].unique(), key=_bytes)
-    how = Lines(_SIZES, Axis("tok/s (log scale)", log=True), look, points=True, order=order)
-    rows = add_notes(
-        rows,
-        lambda row: f"{row['run']}, {row['series']}, objects from {row['x']}: {format_number(row['y'])} tok/s",
+def _list_by_size(data: Gathered) -> Iterator[Chart]:
+    """Yield P50, P95 and P99 of a single run by the size of objects; of several runs the P95."""
+    by_size = (pl.col("split") == "size") & (pl.col("clock") == "total")
+    rows = data.table("latency").filter(by_size).rename({"group": "x"})
+    enough = (pl.when(pl.col("count") >= least).then(name).alias(name) for name, least in _LEAST.items())
+    rows = rows.with_columns(*enough, panel=_DIRECTION)
+    is_alone = len(data.shown) == 1
+    stats = [*_LEAST] if is_alone else ["p95_ms"]
+    index = ["run", "panel", "x"]
+    rows = rows.unpivot(stats, index=index, variable_name="stat", value_name="y").drop_nulls("y")
+    stat = pl.col("stat").str.strip_suffix("_ms").str.to_uppercase()
+    rows = rows.with_columns(pl.col("y").clip(_LEAST_MS), series=stat if is_alone else pl.col("run"))
+    sizes = sorted(rows["x"].unique(), key=_read_bytes)
+    yield Chart(
+        rows=rows,
+        name="by_size",
+        title="Latency by size of the object",
+        caption="Whether small objects wait behind large ones, and which size the tail comes from."
+        " A percentile of too few moves is left out: 100 for P95, 500 for P99.",
+        kind="lines",
+        x=Axis(title="objects of at least … and less than four times that", order=sizes),
+        y=replace(_MS, title="ms (log scale)" if is_alone else "P95, ms (log scale)"),
+        colours={"P50": "blue", "P95": "purple", "P99": "red"},
+        section=_SPEED,
+        **_style(data, rows),
     )
-    return draw_lines(rows, how, width)
 
 
-def _bytes(size: str) -> int:
+def _read_bytes(size: str) -> int:
     count, unit = size.split()
-    return int(count) << 10 * ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB").index(unit)
+    return int(count) << 10 * _SIZES.index(unit)
 
 
-def draw_depth(data: Gathered, width: int) -> Plot | None:
-    """Draw the moves in flight and waiting over time."""
-    rows = data.table("depth_over_time").unpivot(
-        ["in_flight", "waiting"], index=["run", "t_s"], variable_name="panel", value_name="y"
-    )
-    names = {
-        "in_flight": "moves in flight",
-        "waiting": "moves waiting for a worker, a buffer or a permit",
-    }
-    rows = rows.rename({"t_s": "x"}).with_columns(pl.col("panel").replace(names))
-    rows, look = _split_systems(data, rows, "blue")
-    rows = _mark_moments(data, _note_values(rows, ""))
-    return draw_lines(rows, Lines(TIME, Axis("moves, mean"), look, step=True, height=140), width)
+def _arrange(data: Gathered, name: str, what: pl.Expr) -> pl.DataFrame:
+    """Return a table for bars.
 
-
-def _split_systems(data: Gathered, rows: pl.DataFrame, alone: str) -> tuple[pl.DataFrame, Look]:
-    look = choose_system_look(data)
-    if len(data.shown) == 1:
-        look = dash_prediction(data, Look(dict.fromkeys(data.shown, alone)))
-    return rows.with_columns(series=pl.col("run")), look
-
-
-def draw_occupancy(data: Gathered, width: int) -> Plot | None:
-    """Draw the contents of each tier over time, and its capacity."""
-    rows = data.table("occupancy_over_time").rename({"t_s": "x", "gib": "y", "room_gib": "room"})
-    rows, look = _split(data, rows, pl.col("tier"), pl.col("tier"))
-    how = Lines(TIME, Axis("GiB"), look, height=140, legend=len(data.shown) > 1)
-    return draw_lines(_note_values(rows, "GiB"), how, width)
-
-
-def draw_lateness(data: Gathered, width: int) -> Plot | None:
-    """Draw how late requests began over time, in runs that follow the times of the trace."""
-    paced = [name for name, run in data.shown.items() if run.summary.provenance.conditions.pace == "open"]
-    rows = data.table("lateness_over_time").filter(pl.col("run").is_in(paced)).rename({"t_s": "x", "p95_ms": "y"})
-    rows, look = _split_systems(data, rows.with_columns(panel=pl.lit("P95 of lateness")), "blue")
-    return draw_lines(_note_values(rows, "ms"), Lines(TIME, Axis("ms"), look), width)
-
-
-def draw_device(data: Gathered, width: int) -> Plot | None:
-    """Draw the counters of the kernel over time."""
-    names = {
-        "read_gib_s": "device reads, GiB/s",
-        "written_gib_s": "device writes, GiB/s",
-        "utilisation": "device busy, share of the time",
-        "cores_busy": "processor, cores kept busy",
-    }
-    rows = data.table("device_over_time").unpivot(
-        list(names), index=["run", "rank", "t_s"], variable_name="panel", value_name="y"
-    )
-    rows = rows.rename({"t_s": "x"}).drop_nulls("y").with_columns(pl.col("panel").replace(names))
-    rows, look = _split_systems(data, rows, "blue")
-    rows = rows.with_columns(run=pl.format("{} {}", "run", "rank"))  # a line per rank
-    return draw_lines(_note_values(rows, ""), Lines(TIME, Axis(""), look, step=True, height=140), width)
-
-
-def arrange_bars(data: Gathered, name: str, what: pl.Expr) -> pl.DataFrame:
-    """Return the rows of a table for bars.
-
-    A single run, or several equal ones, have a bar for each `what`; unequal runs have a panel for each
-    `what` with a bar for each run.
+    A single run, or several equal ones, have a bar for each `what`; unequal runs have a panel for
+    each `what` with a bar for each run.
     """
     rows = data.table(name)
-    if len(data.shown) == 1:
-        return rows.with_columns(panel=pl.lit(""), y=what)
-    if data.is_equal(name):
-        first = next(iter(data.shown))
-        return rows.filter(pl.col("run") == first).with_columns(panel=pl.lit(""), y=what, run=pl.lit("each"))
-    return rows.with_columns(panel=what, y=pl.col("run"))
+    if len(data.shown) > 1 and not data.is_equal(name):
+        return rows.with_columns(panel=what, y=pl.col("run"))
+    first = next(iter(data.shown))
+    return rows.filter(pl.col("run") == first).with_columns(panel=pl.lit(""), y=what)
 
 
-def draw_time_spent(data: Gathered, width: int) -> Plot | None:
-    """Draw the seconds of moves by tier and part."""
-    rows = arrange_bars(data, "time_spent", pl.col("tier")).rename({"seconds": "value"})
-    rows = add_notes(
-        rows,
-        lambda row: f"{row['run']}, {row['tier']}: {format_number(row['value'])} s {row['part']}",
-    ).filter(pl.col("value") > 0)
-    copies = COPIES if "copy" in set(rows["part"]) else {}
-    return draw_bars(rows, Bars(Axis("seconds, summed over moves"), Look(PARTS | copies)), width)
-
-
-def draw_traffic(data: Gathered, width: int) -> Plot | None:
-    """Draw GiB by tier, direction and source, with evictions and copies as parts of their own."""
-    part = pl.when(pl.col("cause") == "foreground").then("source").otherwise("cause").alias("part")
-    found = arrange_bars(data, "traffic", _DIRECTIONS)
-    rows = found.group_by("run", "tier", "side", "panel", "y", part, maintain_order=True).agg(value=pl.col("gib").sum())
-    rows = add_notes(
-        rows,
-        lambda row: f"{row['run']}, {row['tier']} {row['side']}s: {format_number(row['value'])} GiB {row['part']}",
+def _list_causes(data: Gathered) -> Iterator[Chart]:
+    rows = _arrange(data, "time_spent", pl.col("tier")).filter(pl.col("seconds") > 0)
+    bars = partial(Chart, kind="bars", y=Axis(title=""))
+    yield bars(
+        name="time_spent",
+        title="Time of moves by cause",
+        caption="Device: system calls that move data, and memory copies. Host: opening, closing and"
+        " the interpreter. Queue: waiting for a worker, a buffer or a permit. Eviction: making room."
+        " Times are summed over concurrent moves, so the sum is larger than the length of the run.",
+        rows=rows.rename({"part": "series", "seconds": "x"}),
+        x=Axis(title="seconds, summed over moves"),
+        series=[*_PARTS],
+        colours=_PARTS,
+        section=_CAUSES,
     )
-    look = _select_look(rows, SOURCES | {"eviction": "grey"} | COPIES)
-    return draw_bars(rows, Bars(Axis("GiB"), look), width)
+    source = pl.when(pl.col("cause") == "foreground").then("source").otherwise("cause")
+    rows = _arrange(data, "traffic", _DIRECTION).with_columns(source.alias("series"))
+    groups = rows.group_by("panel", "y", "series", maintain_order=True)
+    yield bars(
+        name="traffic",
+        title="Bytes by tier and source",
+        caption="What the workload asks of each tier, and why. An eviction reads the upper tier and"
+        " writes the lower one. All runs of one plan are equal here.",
+        rows=groups.agg(x=pl.col("gib").sum()),
+        x=Axis(title="GiB"),
+        series=[*_SOURCES, "eviction", "copy"],
+        colours=_SOURCES | _PARTS,
+        section=_BYTES,
+    )
+    yield bars(
+        name="hits",
+        title="Hit rate by source",
+        caption="Which tier served the reads of each kind of reuse; recomputed means that no tier had"
+        " the object. The source user is the decode reads of a request's own object, which always"
+        " hit.",
+        rows=_arrange(data, "hits", pl.col("source")).rename({"served_by": "series", "share": "x"}),
+        x=Axis(title="share of reads", is_share=True),
+        series=[*TIERS, "recomputed"],
+        colours={"recomputed": "grey"},
+        section=_BYTES,
+    )
 
 
-def draw_hits(data: Gathered, width: int) -> Plot | None:
-    """Draw which tier served the reads of each source."""
-    rows = arrange_bars(data, "hits", pl.col("source")).rename({"served_by": "part", "reads": "value"})
-    rows = add_notes(rows, _describe_reads)
-    look = _select_look(rows, {tier: tier for tier in TIERS} | {"recomputed": "grey"})
-    return draw_bars(rows, Bars(Axis("share of reads", format="%"), look, shares=True), width)
-
-
-def _describe_reads(row: Row) -> str:
-    share = _format_percent(row["share"])
-    reads = format_number(row["value"])
-    return f"{row['run']}, {row['source']}: {reads} reads, {share}, {row['part']}"
-
-
-def _select_look(rows: pl.DataFrame, words: dict[str, str]) -> Look:
-    present = set(rows["part"])
-    return Look({word: name for word, name in words.items() if word in present})
+def tabulate_distribution(data: Gathered, name: str) -> Table:
+    """Return a distribution of the runs shown, or of one if all are equal."""
+    rows = data.table(name)
+    if data.is_equal(name):
+        rows = rows.filter(pl.col("run") == next(iter(data.shown))).drop("run")
+    columns = [Column(HEADINGS.get(head, head.replace("_", " "))) for head in rows.columns]
+    title = _OTHERS[name]
+    return Table(title=title, columns=columns, rows=rows.rows(), section=_TABLES, is_folded=True)

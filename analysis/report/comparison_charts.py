@@ -1,86 +1,147 @@
-"""Trials of systems side by side, and times of QoS classes with their targets."""
+"""Systems compared: the forest of ratios with its table, and the spread of trials."""
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Final
 
-import altair as alt
 import polars as pl
 
+from analysis.comparison.compare import Comparison
 from analysis.comparison.intervals import summarise_metric
+from analysis.comparison.ratios import Ratio
+from analysis.comparison.rows import Row, list_remarks, tabulate_comparison
+from analysis.comparison.sentences import count_better
+from analysis.metrics.catalogue import describe
 from analysis.metrics.headlines import CHARTED, heading
-from analysis.report.bar_charts import stack_panels
-from analysis.report.chart_kinds import ROWS, Axis, Plot, measure_labels
-from analysis.report.charts import LEAST_MS, add_notes, arrange_bars
-from analysis.report.data import Gathered
-from analysis.report.svg import INK, get_colour
-from analysis.report.text import format_number
+from analysis.report.data import DRAWN, Gathered
+from views.answer import Axis, Chart, Column, Rule, Table
+from views.numbers import format_value
+
+COMPARISON: Final = "Comparison at equal work"
+_TONES: Final = {"better": "cpu", "worse": "nvme", "equal": "muted", "open": "muted"}
+_READING: Final = (
+    "The dot is the ratio of the geometric means of trials, turned so that right is better, and the"
+    " bar its 95% interval: a bar that touches the line at 1 shows no difference. Of several metrics"
+    " one is called different only after Holm’s correction for their number; equal work is judged by"
+    " itself."
+)
+_LEAST_REACH: Final = 0.01
+"""The axis reaches at least this far from the mean, so that equal trials do not look unequal."""
 
 
-def draw_qos(data: Gathered, width: int) -> Plot | None:
-    """Draw P50 to P99 of the time to first byte, with the P95 and its target."""
-    rows = arrange_bars(data, "requests", pl.col("qos"))
-    rows = rows.filter((pl.col("measure") == "ttfb") & (pl.col("qos") != "all") & (pl.col("p99_ms") > 0))
-    if rows.is_empty():
-        return None
-    rows = rows.with_columns(
-        pl.col("p50_ms", "p95_ms", "p99_ms").clip(LEAST_MS),
-        target=pl.col("qos").replace_strict(data.targets.qos_ms, return_dtype=pl.Float64),
+def compare_in_charts(comparison: Comparison) -> tuple[list[Chart], list[Table]]:
+    """Return the forest of ratios, the values behind it, and the trials; empty without ratios."""
+    groups = tabulate_comparison(comparison)
+    remarks = [*list_remarks(comparison), *comparison.warnings]
+    if not groups and not remarks:  # the sentence says why a single pair is not compared
+        return [], []
+    compared = comparison.compared
+    name = compared[0].name if len(compared) == 1 else "system"
+    rows = [(": ".join(filter(None, (one.title, row.head))), row) for one in groups for row in one.rows]
+    heads = [comparison.baseline, name, "ratio", "95% interval", "what it shows"]
+    values = Table(
+        name="comparison",
+        title=f"{name} against {comparison.baseline}",
+        columns=[Column(head) for head in ("", *heads)],
+        rows=[[label, row.old, row.new, row.times, row.interval, row.words] for label, row in rows],
+        notes=remarks,
+        section=COMPARISON,
     )
-    rows = add_notes(
-        rows,
-        lambda row: (
-            f"{row['run']}, {row['qos']}: P50 {format_number(row['p50_ms'])}, P95 {format_number(row['p95_ms'])} ms"
+    tones = {
+        "better": f"{name} is better",
+        "worse": f"{comparison.baseline} is better",
+        "equal": "no difference shown",
+        "open": "no verdict",
+    }
+    marks = [_make_mark(label, row, tones[row.tone]) for label, row in rows]
+    if not any(mark["x"] for mark in marks):
+        return [], [values]
+    forest = Chart(
+        name="sides",
+        title=f"{name} against {comparison.baseline}",
+        caption=_READING,
+        kind="intervals",
+        rows=pl.DataFrame(marks, infer_schema_length=None),
+        x=Axis(
+            title=f"◀ {comparison.baseline} better    |    {name} better ▶",
+            is_ratio=True,
         ),
+        y=Axis(title="", order=[label for label, _ in rows]),
+        series=[*tones.values()],
+        colours={words: _TONES[tone] for tone, words in tones.items()},
+        rules=[Rule(label="1", x=1.0)],
+        section=COMPARISON,
     )
-    ys, panels = (rows[name].unique(maintain_order=True).to_list() for name in ("y", "panel"))
-    inner = width - measure_labels(max(map(len, ys))) - 30
-    y = alt.Y("y:N", sort=ys, title=None, axis=alt.Axis(domain=False, ticks=False))
-    first_byte = Axis("time to first byte, ms (log scale)", log=True)
-    axis = first_byte.axis(5, pl.concat([rows["p50_ms"], rows["p99_ms"], rows["target"]]))
-    x = alt.X("p50_ms:Q", scale=first_byte.scale(), title=first_byte.title, axis=axis)
-    base = alt.Chart(ROWS).encode(y=y, x=x, description="note:N")
-    marks = alt.Scale(
-        domain=["P50 to P99", "P95", "target for P95"],
-        range=[get_colour("cyan"), get_colour("blue"), INK],
+    return [forest], [values]
+
+
+def _make_mark(label: str, row: Row, tone: str) -> dict[str, str | float | None]:
+    at, low, high = turn(row.ratio)
+    interval = "" if row.interval == "–" else f" ({row.interval})"
+    text = f"{row.times}{interval}"
+    note = f"{label}: {text}: {row.words}"
+    return {
+        "y": label,
+        "x": at,
+        "low": low,
+        "high": high,
+        "series": tone,
+        "text": text,
+        "note": note,
+    }
+
+
+def turn(ratio: Ratio) -> tuple[float | None, float | None, float | None]:
+    """Return how many times better a ratio and its ends are; None if it is not judged."""
+    if ratio.ratio is None or ratio.better is None:
+        return None, None, None
+    at = count_better(ratio.ratio, ratio.better)
+    if ratio.low is None or ratio.high is None:
+        return at, None, None
+    low, high = sorted(count_better(end, ratio.better) for end in (ratio.low, ratio.high))
+    return at, low, high
+
+
+def draw_spread(data: Gathered) -> Iterator[Chart]:
+    """Yield how far valid trials are from the mean of their system, if a system has several."""
+    rows = pl.DataFrame([*_list_deviations(data)], infer_schema_length=None)
+    if rows.is_empty():
+        return
+    if rows["system"].n_unique() == 1:
+        rows = rows.with_columns(y="metric", series="system")
+    else:
+        rows = rows.with_columns(panel="metric", y="system", series="system")
+    reach = 1.1 * max(_LEAST_REACH, float(rows["x"].abs().max()))  # type: ignore[arg-type]
+    yield Chart(
+        name="trials",
+        title="Spread of trials",
+        caption="How well trials of one system repeat: each point is a valid trial, as its distance"
+        " from the mean of its system. The bar is the 95% interval of the mean, the number at the"
+        " right the mean with half of that interval.",
+        kind="intervals",
+        rows=rows,
+        x=Axis(title="distance from the mean", is_share=True, domain=(-reach, reach)),
+        y=Axis(title=""),
+        series=[*data.trials],
+        rules=[Rule(label="mean", x=0.0)],
+        section="Trials",
     )
-    shapes = alt.Scale(domain=marks.domain, range=["stroke", "circle", "M0,-2V2"])
-    legend = alt.Legend(columns=3, symbolSize=80)
-
-    def encode(word: str) -> dict[str, Any]:
-        return {
-            "color": alt.Color(datum=word, scale=marks, legend=legend),
-            "shape": alt.Shape(datum=word, scale=shapes, legend=legend),
-        }
-
-    chart = alt.layer(
-        base.mark_rule(strokeWidth=5).encode(x2="p99_ms:Q", color=encode("P50 to P99")["color"]),
-        base.mark_point(filled=True, size=70, opacity=1).encode(x="p95_ms:Q", **encode("P95")),
-        base.mark_tick(thickness=2.5, size=20).encode(x="target:Q", color=encode("target for P95")["color"]),
-    ).properties(width=inner, height=alt.Step(32))
-    return Plot(stack_panels(chart, panels), rows)
 
 
-def compare_trials(data: Gathered) -> pl.DataFrame:
-    """Return each trial's value by metric and system, with the mean of the valid trials.
-
-    The mean has its 95% interval.
-    """
-    found = []
+def _list_deviations(data: Gathered) -> Iterator[dict[str, object]]:
     for metric in CHARTED:
-        for system in data.systems:
-            trials = [run for run in data.trials(system) if run.summary.metrics.get(metric) is not None]
-            stats = summarise_metric(metric, [run.summary for run in data.trials(system) if run.summary.is_valid])
-            spread = {"trials": stats.n, "mean": stats.mean, "low": stats.low, "high": stats.high}
-            found += [
-                {
-                    "metric": metric,
-                    "panel": heading(metric),
-                    "system": system,
-                    "run": run.name,
-                    "valid": run.summary.is_valid,
-                    "predicted": run.summary.prediction is not None,
-                    "value": run.summary.metrics[metric],
-                    **spread,
-                }
-                for run in trials
-            ]
-    return pl.DataFrame(found, infer_schema_length=None)
+        for system in [*data.trials][:DRAWN]:
+            trials = [run for run in data.trials[system] if run.summary.is_valid]
+            stats = summarise_metric(metric, [run.summary for run in trials])
+            if stats.n < 2 or not stats.mean:
+                continue
+            low, high = (end and end / stats.mean - 1 for end in (stats.low, stats.high))
+            half = f" ±{(high - low) / 2:.1%}" if low is not None and high is not None else ""
+            text = f"{format_value(stats.mean, describe(metric).unit)}{half}"
+            for number, run in enumerate(trials):
+                value = run.summary.metrics.get(metric)
+                if value is not None:
+                    ends = {"low": low, "high": high, "text": text} if not number else {}
+                    off = value / stats.mean - 1
+                    note = f"{run.name}: {format_value(value, describe(metric).unit)}, {off:+.1%}"
+                    place = {"metric": heading(metric), "system": system, "x": off}
+                    yield place | {"low": None, "high": None, "text": None} | ends | {"note": note}

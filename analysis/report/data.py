@@ -1,55 +1,31 @@
-"""Data of a report: summaries and tables of runs, each log opened once, and runs grouped into systems."""
+"""The runs of a report: each log read once, runs grouped into systems, systems compared."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
 import polars as pl
-from msgspec.structs import asdict
 
 from analysis.comparison.compare import Comparison, compare_as_found
-from analysis.comparison.trials import Trial, find_fault
-from analysis.log.columns import GIB
 from analysis.log.log import Log, Targets
 from analysis.metrics.headlines import SIDES
 from analysis.report.labels import assign_labels, name_systems
-from analysis.report.sides.grouping import Member, group_sides
+from analysis.report.sides import Subject, group_sides
 from analysis.runs.opening import open_run
-from analysis.runs.run import Run
 from analysis.summary.across_runs import add_shared_doubts
 from analysis.summary.answer import shorten_paths
 from analysis.summary.distributions import TABLES
-from analysis.summary.run_summary import MachineName, Summary
+from analysis.summary.run_summary import Summary
 from analysis.summary.summary import judge, open_log
-from replayer.schema import TIERS, RunInfo
+from replayer.schema import TIERS
 from tracegen.errors import InputError, escape_controls
 from tracegen.progress import Progress, ignore_progress
 
 DRAWN: Final = 8
 """Most systems in a chart; nobody could tell more lines apart."""
 _ORDER: Final = {"side": ("read", "write"), "tier": TIERS}
-
-
-@dataclass(frozen=True)
-class Subject:
-    """A run in a report.
-
-    Attributes:
-        name: short and unique.
-        system: name of its configuration on its machine, which trials share.
-        summary: its summary.
-        tables: the tables of TABLES by name; empty if the whole run is warm-up.
-        infos: run.json of each rank.
-        moments: the end of the warm-up and the cut, in s since the first move after the warm-up.
-    """
-
-    name: str
-    system: str
-    summary: Summary
-    tables: dict[str, pl.DataFrame]
-    infos: list[RunInfo]
-    moments: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -73,53 +49,57 @@ class Gathered:
         """Summaries of the runs."""
         return [run.summary for run in self.runs]
 
-    @property
-    def systems(self) -> list[str]:
-        """Names of the systems, in the order of their first runs."""
-        return list(dict.fromkeys(run.system for run in self.runs))
+    @cached_property
+    def trials(self) -> dict[str, list[Subject]]:
+        """The runs of each system, in the order of their first runs."""
+        systems: dict[str, list[Subject]] = {}
+        for run in self.runs:
+            systems.setdefault(run.system, []).append(run)
+        return systems
 
-    def trials(self, system: str) -> list[Subject]:
-        """Return the runs of one system."""
-        return [run for run in self.runs if run.system == system]
+    @cached_property
+    def valid(self) -> dict[str, list[Subject]]:
+        """The valid runs of each system; all if none is valid, to show what went wrong."""
+        return {name: pick_valid(own) for name, own in self.trials.items()}
 
-    @property
+    @cached_property
     def shown(self) -> dict[str, Subject]:
         """The run with the median throughput of each system, by its name in charts."""
         shown = {}
-        for system in self.systems[:DRAWN]:
-            if not (trials := [run for run in self.trials(system) if run.tables]):
-                continue
-            valid = [run for run in trials if run.summary.is_valid] or trials
-            ordered = sorted(valid, key=lambda run: run.summary.metrics["wall_clock_tok_s"] or 0.0)
-            median = ordered[len(ordered) // 2]
-            shown[system if len(self.systems) > 1 else median.name] = median
+        for system in [*self.trials][:DRAWN]:
+            drawn = [run for run in self.trials[system] if run.tables]
+            ordered = sorted(pick_valid(drawn), key=_read_speed)
+            if ordered:
+                median = ordered[len(ordered) // 2]
+                shown[system if len(self.trials) > 1 else median.name] = median
         return shown
-
-    def table(self, name: str) -> pl.DataFrame:
-        """Return a table of all runs shown, with a column `run`, sorted by tier and direction if it has them."""
-        whole = pl.concat(
-            run.tables[name].select(pl.lit(label).alias("run"), pl.all()) for label, run in self.shown.items()
-        )
-        order = [name for name in ("tier", "side") if name in whole.columns]
-        return (
-            whole.sort(
-                [pl.col(column).cast(pl.Enum(_ORDER[column])) for column in order],
-                maintain_order=True,
-            )
-            if order
-            else whole
-        )
 
     @property
     def predicted(self) -> frozenset[str]:
         """The names in charts of the runs shown that were predicted."""
-        shown = self.shown.items()
-        return frozenset(name for name, run in shown if run.summary.prediction is not None)
+        return frozenset(name for name, run in self.shown.items() if run.summary.prediction)
+
+    def table(self, name: str) -> pl.DataFrame:
+        """Return a table of all runs shown, with a column `run`, sorted by tier and direction."""
+        tables = ((label, run.tables[name]) for label, run in self.shown.items())
+        whole = pl.concat(own.select(pl.lit(label).alias("run"), pl.all()) for label, own in tables)
+        order = [column for column in ("tier", "side") if column in whole.columns]
+        keys = [pl.col(column).cast(pl.Enum(_ORDER[column])) for column in order]
+        return whole.sort(keys, maintain_order=True) if keys else whole
 
     def is_equal(self, name: str) -> bool:
-        """Return whether a table is the same for all runs shown, as counts and bytes of one plan are."""
+        """Return whether a table is the same for all runs shown, as counts of one plan are."""
         first, *others = (run.tables[name] for run in self.shown.values())
         return all(first.equals(other) for other in others)
+
+
+def pick_valid(runs: Sequence[Subject]) -> list[Subject]:
+    """Return the valid runs; all if none is valid, so that a report shows what went wrong."""
+    return [run for run in runs if run.summary.is_valid] or [*runs]
+
+
+def _read_speed(run: Subject) -> float:
+    return run.summary.metrics["wall_clock_tok_s"] or 0.0
 
 
 def gather(
@@ -149,85 +129,40 @@ def gather(
             a label does not fit them.
     """
     resolved = [path.resolve() for path in paths]
-    if baseline is not None and baseline.resolve() not in resolved:
-        raise InputError("not among the runs", "name it as a run, too", subject=baseline, setting="baseline")
-    for i, path in enumerate(paths):
-        if path.resolve() in {other.resolve() for other in paths[:i]}:
-            raise InputError("named twice", "name it once", subject=path)
+    base = resolved[0] if baseline is None else baseline.resolve()
+    if base not in resolved:
+        remedy = "name it as a run, too"
+        raise InputError("not among the runs", remedy, subject=baseline, setting="baseline")
+    for number, path in enumerate(resolved):
+        if path in resolved[:number]:
+            raise InputError("named twice", "name it once", subject=paths[number])
     given = assign_labels(paths, labels)
-    contents = [_read(path, targets, progress) for path in paths]
-    summaries = add_shared_doubts([summary for _, summary, *_ in contents], given)
-    each = zip(
-        names or map(escape_controls, shorten_paths(paths)),
-        _name_trials(names) if names else _name_configurations(paths, summaries, given),
-        summaries,
-        contents,
-        strict=True,
-    )
+    runs = [_read(path, targets, progress) for path in paths]
+    summaries = add_shared_doubts([run.summary for run in runs], given)
     runs = [
-        Subject(_mark_predicted(name, summary), system, summary, tables, opened.infos, moments)
-        for name, system, summary, (opened, _, tables, moments) in each
+        replace(run, name=escape_controls(name), label=label, summary=summary)
+        for run, name, label, summary in zip(runs, names or shorten_paths(paths), given, summaries, strict=True)
     ]
-    members = [
-        Member(path, run.system, label, run.summary, _make_trial(opened, run.summary))
-        for path, run, label, (opened, *_) in zip(paths, runs, given, contents, strict=True)
-    ]
-    base = members[0 if baseline is None else resolved.index(baseline.resolve())]
-    comparison = _compare_members(members, base, is_given=baseline is not None)
+    # Names given as SYSTEM/TRIAL say the system themselves.
+    systems = [name.rpartition("/")[0] for name in names] if names else _name_systems(runs)
+    runs = [_mark_predicted(run, system) for run, system in zip(runs, systems, strict=True)]
+    first = runs[resolved.index(base)]
+    comparison = _compare(runs, first, is_given=baseline is not None)
     return Gathered(runs, targets, comparison, title)
 
 
-def _make_trial(run: Run, summary: Summary) -> Trial | None:
-    return None if find_fault(run, summary) else Trial(run, summary)
-
-
-def _compare_members(members: Sequence[Member], base: Member, *, is_given: bool) -> Comparison | None:
-    """Compare the sides that runs form with that of one of them; None for a single side."""
-    grouped = group_sides(members)
-    if len(grouped) < 2:
-        return None
-    baseline = next(name for name, own in grouped.items() if base in own)
-    trials = {name: [run.trial for run in own if run.trial] for name, own in grouped.items()}
-    return compare_as_found(trials, baseline, SIDES, is_given=is_given)
-
-
-Configuration = tuple[str | None, str, int | None, MachineName, str | None]
-
-
-def _configuration(summary: Summary) -> Configuration:
-    """Return a key that the trials of one system share; with a time limit each executes as many ops as it can."""
-    provenance = summary.provenance
-    ops = provenance.executed_ops if provenance.conditions.duration_s is None else None
-    drive = provenance.storage.device_model if provenance.storage is not None else None
-    return *provenance.configuration, ops, provenance.machine, drive
-
-
-def _read(
-    path: Path,
-    targets: Targets,
-    progress: Progress,
-) -> tuple[Run, Summary, dict[str, pl.DataFrame], dict[str, float]]:
+def _read(path: Path, targets: Targets, progress: Progress) -> Subject:
+    """Read a run, with its distributions unless all of it is warm-up."""
     run = open_run(path)
     log = open_log(run, targets)
     summary = judge(run, log, progress)
-    if not summary.metrics["logged_ops"]:  # nothing but warm-up: there are no times to draw
-        return run, summary, {}, {}
+    subject = Subject(path, run, summary)
+    if not summary.metrics["logged_ops"]:
+        return subject
     number = pl.selectors.float()  # a counter over no time is infinite, and JSON has no infinity
-    tables = {
-        name: table(log).with_columns(pl.when(number.is_finite()).then(number).name.keep())
-        for name, table in TABLES.items()
-    }
-    usable = asdict(run.conditions.usable_bytes)
-    rooms = pl.DataFrame(
-        {
-            "tier": TIERS,
-            "room_gib": [(usable.get(tier) or 0) * len(run.infos) / GIB or None for tier in TIERS],
-        },
-        schema={"tier": pl.String, "room_gib": pl.Float64},
-    )
-    occupancy = tables["occupancy_over_time"]
-    tables["occupancy_over_time"] = occupancy.join(rooms, on="tier", how="left", maintain_order="left")
-    return run, summary, tables, find_moments(log)
+    finite = pl.when(number.is_finite()).then(number).name.keep()
+    tables = {name: table(log).with_columns(finite) for name, table in TABLES.items()}
+    return replace(subject, tables=tables, moments=find_moments(log))
 
 
 def find_moments(log: Log) -> dict[str, float]:
@@ -239,26 +174,45 @@ def find_moments(log: Log) -> dict[str, float]:
         "warm-up ends": log.warm_end_ns if has_warmup else None,
         "measured until here": log.cut_ns,
     }
-    return {name: max(0.0, (at - log.span[0]) / 1e9) for name, at in moments.items() if at is not None}
+    first = log.span[0]
+    return {name: max(0.0, (at - first) / 1e9) for name, at in moments.items() if at is not None}
 
 
-def _name_trials(names: Sequence[str]) -> list[str]:
-    """Return the systems of names as SYSTEM/TRIAL."""
-    return [name.rpartition("/")[0] for name in names]
-
-
-def _name_configurations(paths: Sequence[Path], summaries: list[Summary], labels: Sequence[str | None]) -> list[str]:
+def _name_systems(runs: Sequence[Subject]) -> list[str]:
     """Return the name of each run's system: a label, or what tells its configuration apart."""
-    keys = [(label, _configuration(summary)) for label, summary in zip(labels, summaries, strict=True)]
-    groups: dict[tuple[str | None, Configuration], list[int]] = {}
-    for number, key in enumerate(keys):
-        groups.setdefault(key, []).append(number)
-    systems = [([paths[number] for number in own], summaries[own[0]]) for own in groups.values()]
-    named = dict(zip(groups, name_systems(systems, [label for label, _ in groups]), strict=True))
-    return [_mark_predicted(named[key], summary) for key, summary in zip(keys, summaries, strict=True)]
+    groups: dict[tuple[object, ...], list[Subject]] = {}
+    for run in runs:
+        groups.setdefault(_configuration(run), []).append(run)
+    labels = [own[0].label for own in groups.values()]
+    systems = [([run.path for run in own], own[0].summary) for own in groups.values()]
+    named = dict(zip(groups, name_systems(systems, labels), strict=True))
+    return [named[_configuration(run)] for run in runs]
 
 
-def _mark_predicted(name: str, summary: Summary) -> str:
-    """Return the name of a run or system, with a mark if the name does not say "predicted"."""
-    is_clear = summary.prediction is None or "predicted" in name
-    return name if is_clear else f"{name} (predicted)"
+def _configuration(run: Subject) -> tuple[object, ...]:
+    """Return a key that the trials of one system share.
+
+    With a time limit each trial executes as many ops as it can.
+    """
+    provenance = run.summary.provenance
+    ops = provenance.executed_ops if provenance.conditions.duration_s is None else None
+    drive = provenance.storage and provenance.storage.device_model
+    return run.label, *provenance.configuration, ops, provenance.machine, drive
+
+
+def _mark_predicted(run: Subject, system: str) -> Subject:
+    """Return a run with its system; names of predictions say so."""
+    if run.summary.prediction is None:
+        return replace(run, system=system)
+    name, system = (text if "predicted" in text else f"{text} (predicted)" for text in (run.name, system))
+    return replace(run, name=name, system=system)
+
+
+def _compare(runs: Sequence[Subject], base: Subject, *, is_given: bool) -> Comparison | None:
+    """Compare the sides that runs form with that of one of them; None for a single side."""
+    sides = group_sides(runs)
+    if len(sides) < 2:
+        return None
+    baseline = next(name for name, own in sides.items() if base in own)
+    trials = {name: [run.trial for run in own if run.trial] for name, own in sides.items()}
+    return compare_as_found(trials, baseline, SIDES, is_given=is_given)

@@ -119,7 +119,7 @@ def _name_unlabelled(systems: Sequence[System]) -> list[str]:
     paths = find_path_names([runs for runs, _ in systems])
     if paths and not all(_UNTOLD.fullmatch(name) for name in paths):
         return paths
-    return _find_differences(systems) or paths or _elide([runs[0] for runs, _ in systems])
+    return _find_differences(systems) or paths or [runs[0].name for runs, _ in systems]
 
 
 def _find_differences(systems: Sequence[System]) -> list[str] | None:
@@ -169,14 +169,6 @@ def _flatten_condition(name: str, value: object) -> Iterator[tuple[str, str]]:
         text = f"{value:g}" if isinstance(value, float) else str(value)
         words = name.rpartition(".")[2].replace("_", " ")
         yield name, _PATTERNS.get(name, f"{words} {{}}").format(text)
-
-
-def _elide(paths: Sequence[Path]) -> list[str]:
-    """Return what differs at the ends of paths; the name of a path alone."""
-    parts = [path.absolute().parts for path in paths]
-    last = min(map(len, parts)) - 1
-    common = next((n for n in range(last) if len({own[n] for own in parts}) > 1), last)
-    return ["/".join(own[common:]) for own in parts]
 
 
 def _shorten(name: str) -> str:

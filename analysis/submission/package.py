@@ -10,7 +10,7 @@ from typing import Final
 import yaml
 
 from analysis.log.log import Targets
-from analysis.report import export
+from analysis.report.answer import make_report
 from analysis.report.data import gather
 from analysis.runs.opening import open_run
 from analysis.submission.begin import encode_json, read_description, write_file
@@ -30,6 +30,7 @@ from analysis.submission.package_tree import (
 )
 from replayer.schema import check_file
 from tracegen.errors import InputError
+from views.formats import FORMATS
 
 _REPEAT: Final = "repeat the submission's command"
 _ELSEWHERE: Final = "move it away, or choose another `results`"
@@ -230,4 +231,4 @@ def _render_report(staged: Package) -> bytes:
     trials = [trial for paths in staged.options.values() for trial in paths]
     names = [f"{trial.parent.name}/{trial.name}" for trial in trials]
     runs = [find_run_directory(trial) for trial in trials]
-    return export.as_html(gather(runs, Targets(), names=names))
+    return FORMATS["html"](make_report(gather(runs, Targets(), names=names))).encode()

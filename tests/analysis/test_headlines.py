@@ -13,7 +13,7 @@ from analysis.doubts.evidence import Evidence
 from analysis.log.log import Targets
 from analysis.metrics.headlines import SUMMARY
 from analysis.report.data import gather
-from analysis.report.first_screen.cards import make_cards
+from analysis.report.figures import list_figures
 from analysis.runs.samples import Moved
 from analysis.summary.summary import summarise
 from replayer.schema import WAITS, read_run
@@ -64,9 +64,9 @@ def test_a_block_trace_leads_with_the_share_of_its_prompts(tmp_path: Path) -> No
     assert line_of(text, "tokens touched first (compulsory misses)") == [f"{19 * 512:,}"]
     assert line_of(text, "re-reads that hit (hits / reads), first touches left out") == ["100.0%"]
     assert text.index("prompt tokens") < text.index("re-reads that hit")
-    card = make_cards(gather([tmp_path / "run"], Targets()))[3]
-    assert (card.label, card.value) == ("Hit rate of prompt tokens", "5.0%")
-    assert card.hint == "of re-reads 100.0%; higher is better"
+    figure = list_figures(gather([tmp_path / "run"], Targets()))[3]
+    assert (figure.name, figure.value) == ("hit_rate_prompt_tokens", 0.05)
+    assert "of re-reads 100.0%" in figure.note
 
 
 def test_documents_that_are_ingested_are_no_prompt(tmp_path: Path) -> None:
@@ -183,4 +183,4 @@ def test_only_a_window_that_holds_ops_back_is_to_be_widened(cause: str) -> None:
     (doubt,) = doubts._check_plan_wait(
         Evidence([read_run(ROOT / "tests" / "data" / "run")], [False], values, Moved(0, 0, 0), None, None, None)
     )
-    assert ("widen --window" in doubt.advice) == (cause == "window")
+    assert ("widen it" in doubt.advice) == (cause == "window")

@@ -20,7 +20,7 @@ STACKS = {
     "analysis": (
         "__main__ cli commands submission sweeps report comparison assessment loaded_run summary doubts metrics runs log"
     ),
-    "views": "formats page charts lines drawing svg text exports tables numbers answer",
+    "views": "formats page charts lines drawing svg text exports tables numbers sentences answer",
 }
 """The folders and root modules of each package, from the top down: each may import only what is to its right."""
 

@@ -19,7 +19,6 @@ import pytest
 
 from analysis.doubts import against_trace as replanned
 from analysis.doubts.against_trace import Planned, plan_anew
-from analysis.report import export
 from analysis.runs.opening import open_run
 from analysis.submission import against_traces as remade
 from analysis.submission import begin as beginning
@@ -40,6 +39,7 @@ from tests.support.crafted_runs import PER_TOKEN, SECOND, SIZE, Crafted, clean, 
 from tests.support.traces import write
 from tracegen.errors import InputError
 from tracegen.schema import Trace
+from views.answer import Answer
 
 Change = Callable[[Package], object]
 
@@ -144,7 +144,8 @@ def packed(work: Path, results: Path) -> Package:
     """Its package; the report, which takes seconds, stands in for itself: test_a_submission_… makes a real one."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(packaging, "gather", lambda _runs, _targets, names: names)
-        patch.setattr(export, "as_html", lambda names: "\n".join(names).encode())
+        patch.setattr(packaging, "make_report", lambda names: Answer(title="", sentence=" ".join(names)))
+        patch.setattr(packaging, "FORMATS", {"html": lambda answer: answer.sentence})
         return packaging.make_package(work, results)
 
 

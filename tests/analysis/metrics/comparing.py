@@ -7,11 +7,11 @@ from typing import Any
 import polars as pl
 import pytest
 
-from analysis.log import log
 from analysis.log.columns import KEPT
 from analysis.log.counted import OPEN_COLUMNS, RequestBounds
 from analysis.log.log import Log, Targets
 from analysis.runs.opening import open_run
+from analysis.runs.reading import load_stretches
 from analysis.summary import summary
 from replayer.schema import LOG_ENUMS
 from tests.analysis import metric_oracle
@@ -29,7 +29,7 @@ def log_of(rows: Rows, **settings: Any) -> Log:
     columns = ["warmup", *KEPT]
     frame = pl.DataFrame({n: [row[n] for row in rows] for n in columns}, {n: kinds.get(n, pl.Int64) for n in columns})
     known = RequestBounds(unfinished=pl.DataFrame(schema=OPEN_COLUMNS))
-    stretches = log.load_stretches(frame.lazy(), len(rows), len(rows))
+    stretches = load_stretches(frame.lazy(), len(rows), len(rows))
     return Log(stretches, token_ns=TOKEN_NS, **{"requests": known, **settings})
 
 

@@ -98,9 +98,33 @@ def test_unreadable_runs_leave_no_file(replay: Path, tmp_path: Path) -> None:
 
 
 def test_other_commands_do_not_import_charts(run: Run, replay: Path) -> None:
-    import subprocess
-    import sys
-
     code = "import sys, analysis.cli; print([n for n in ('altair', 'vl_convert', 'jinja2') if n in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_charts_are_saved_beside_files_that_are_kept(
+    replay: Path, tmp_path: Path, charts_that_draw_nothing: None
+) -> None:
+    kept = tmp_path / "charts" / "notes.txt"
+    kept.parent.mkdir()
+    kept.write_text("mine")
+    call = ["report", str(replay), "--charts", str(kept.parent)]
+    refused = CliRunner().invoke(main, call)
+    assert (refused.exit_code, "the folder is not empty; name another, or pass --force" in refused.output) == (2, True)
+    assert list(kept.parent.iterdir()) == [kept]
+    done = CliRunner().invoke(main, [*call, "--force", "-o", str(tmp_path / "run.csv")])
+    assert done.exit_code == 0, done.output
+    assert kept.read_text() == "mine"
+    assert (kept.parent / "bandwidth.svg").exists()
+    assert (kept.parent / "bandwidth.png").exists()
+    assert (tmp_path / "run.csv").exists()
+
+
+@pytest.mark.parametrize("place", ["file", "run/charts", "none/charts"])
+def test_wrong_folders_for_charts_are_refused(replay: Path, tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "run").symlink_to(replay)
+    done = CliRunner().invoke(main, ["report", str(replay), "--charts", str(tmp_path / place)])
+    assert done.exit_code == 2
+    assert len(done.output.strip().splitlines()) == 1

@@ -20,45 +20,45 @@ from tracegen.errors import InputError
 def test_directories_that_say_nothing_are_replaced_by_what_differs(replay: Path, tmp_path: Path) -> None:
     few = altered(replay, tmp_path / "run1", workers=3)
     many = altered(replay, tmp_path / "run2", workers=12)
-    assert gather([few, many], Targets()).systems == ["3 workers", "12 workers"]
+    assert [*gather([few, many], Targets()).trials] == ["3 workers", "12 workers"]
 
 
 def test_one_is_singular(replay: Path, tmp_path: Path) -> None:
     runs = [altered(replay, tmp_path / f"run{n}", workers=n) for n in (1, 2)]
-    assert gather(runs, Targets()).systems == ["1 worker", "2 workers"]
+    assert [*gather(runs, Targets()).trials] == ["1 worker", "2 workers"]
 
 
 def test_the_fewest_facts_that_tell_all_systems_apart_are_named(replay: Path, tmp_path: Path) -> None:
     """No single condition tells the three apart: the first two share workers, the last two verify."""
     settings = [{"workers": 3, "verify": "full"}, {"workers": 3}, {"workers": 5}]
     runs = [altered(replay, tmp_path / f"run{n}", **own) for n, own in enumerate(settings)]
-    names = gather(runs, Targets()).systems
+    names = [*gather(runs, Targets()).trials]
     assert names == ["3 workers, verify full", "3 workers, verify stamps", "5 workers, verify stamps"]
 
 
 def test_directories_that_say_something_are_kept(replay: Path, tmp_path: Path) -> None:
     old = altered(replay, tmp_path / "old-1", workers=3)
     new = altered(replay, tmp_path / "new-1", workers=12)
-    assert gather([old, new], Targets()).systems == ["old-1", "new-1"]
+    assert [*gather([old, new], Targets()).trials] == ["old-1", "new-1"]
 
 
 def test_trials_with_unlike_names_are_called_by_the_first(replay: Path, tmp_path: Path) -> None:
     other = altered(replay, tmp_path / "another")
-    assert gather([replay, other], Targets()).systems == [replay.name]
+    assert [*gather([replay, other], Targets()).trials] == [replay.name]
 
 
 def test_a_label_names_runs_and_splits_equal_configurations(replay: Path, tmp_path: Path) -> None:
     """Two runs of one configuration are trials until labels call them two systems."""
     before, after = altered(replay, tmp_path / "a1"), altered(replay, tmp_path / "a2")
-    assert len(gather([before, after], Targets()).systems) == 1
+    assert len(gather([before, after], Targets()).trials) == 1
     labels = [("old firmware", str(before)), ("new firmware", str(tmp_path / "a2*"))]
-    assert gather([before, after], Targets(), labels=labels).systems == ["old firmware", "new firmware"]
+    assert [*gather([before, after], Targets(), labels=labels).trials] == ["old firmware", "new firmware"]
 
 
 def test_configurations_under_one_label_are_told_apart(replay: Path, tmp_path: Path) -> None:
     runs = [altered(replay, tmp_path / f"run{n}", workers=n) for n in (3, 5)]
     found = gather(runs, Targets(), labels=[("old", str(tmp_path))])
-    assert found.systems == ["old, 3 workers", "old, 5 workers"]
+    assert [*found.trials] == ["old, 3 workers", "old, 5 workers"]
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_control_characters_of_directories_are_escaped(replay: Path, tmp_path: P
     """A renderer of SVG aborts on them, and a terminal obeys them."""
     strange = altered(replay, tmp_path / "evil\x1b[31m", workers=3)
     data = gather([replay, strange], Targets())
-    assert data.systems == [replay.name, r"evil\x1b[31m"]
+    assert [*data.trials] == [replay.name, r"evil\x1b[31m"]
     assert data.runs[1].name == r"evil\x1b[31m"
 
 

@@ -1,106 +1,35 @@
-"""The report as a file: well-formed, self-contained, with every figure, metric and definition."""
+"""The report as a file: well-formed, self-contained, escaped, as typed, and in a browser."""
 
 import json
-import re
 from pathlib import Path
 
-import polars as pl
 import pytest
+from click.testing import CliRunner
 
-from analysis.comparison.intervals import compute_statistics
-from analysis.log.log import Targets
-from analysis.report import comparison_charts, export, svg
-from analysis.report import text as wording
-from analysis.report.data import Gathered, gather
-from analysis.summary.summary import summarise
-from tests.analysis.report.pages import CASES, NASTY, slower, tree, words
-from tests.support.logs import follow, write_run
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_a_page_is_well_formed_and_self_contained(pages: dict[str, Path], case: str) -> None:
-    text, root = pages[case].read_text(), tree(pages[case])
-    assert len(text.encode()) < (650_000 if case == "one" else 2_000_000)
-    ids = [element.get("id") for element in root.iter() if element.get("id")]
-    assert len(ids) == len(set(ids))
-    assert {element.tag for element in root.iter()}.isdisjoint({"script", "link", "img", "iframe", "object", "base"})
-    for element in root.iter():
-        for name, value in element.attrib.items():
-            assert not name.startswith("on")
-            if name.split("}")[-1] in ("href", "src"):
-                assert value.removeprefix("#") in ids
-            assert all(target in ids for target in re.findall(r"url\(#([^)]*)\)", value))
-    assert not re.search(r"@import|url\((?!#)|https?://(?!www\.w3\.org)", text)
-    assert "default-src 'none'" in text
+from analysis.cli import main
+from tests.analysis.report.pages import CASES, NASTY, WIDTHS, altered, tree, words
+from tests.support.browser import PAINTED, Browser
+from tests.support.crafted_runs import clean
+from tests.support.latencies import latencies_known
+from tests.support.predicted_runs import measured
+from views.svg import COLOURS
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_every_figure_has_a_title_an_explanation_and_its_data(pages: dict[str, Path], case: str) -> None:
-    figures = tree(pages[case]).findall(".//figure")
-    assert len(figures) >= 10
+def test_a_page_is_well_formed_and_has_each_chart_with_its_data(pages: dict[str, Path], case: str) -> None:
+    root = tree(pages[case])
+    assert len(pages[case].read_bytes()) < (650_000 if case == "one" else 2_000_000)
+    figures = root.findall(".//figure")
+    assert len(figures) >= 8
     for figure in figures:
-        assert words(figure.find("h3"))  # type: ignore[arg-type]
         assert len(words(figure.find("figcaption"))) > 40  # type: ignore[arg-type]
-        assert len(figure.findall(".//svg[@role='img'][@aria-label]")) == 1
-        for table in figure.findall("details//table"):
-            width = len(table.findall("thead//th"))
-            rows = table.findall("tbody/tr")
-            assert rows, table.findtext("caption")
-            assert all(len(row) == width for row in rows)
-        assert figure.findall("details//table")
+        assert figure.findall("details//tbody/tr")
 
 
 def test_axes_name_their_units(pages: dict[str, Path]) -> None:
     for figure in tree(pages["one"]).findall(".//figure"):
-        if figure.get("id") == "device":  # the titles of its panels name the units
-            continue
-        for chart in figure.findall(".//svg"):
-            texts = {words(text) for text in chart.iter("text")}
-            units = r"\b(ms|s|GiB/s|GiB|tok/s|seconds|moves|share)\b"
-            assert any(re.search(units, text) for text in texts), figure.get("id")
-            assert all("log scale" in words(chart) for _ in [0] if figure.get("id") in ("latency", "tail", "by_size"))
-
-
-def test_verdict_and_doubts_come_first(pages: dict[str, Path]) -> None:
-    text = words(tree(pages["one"])[1])
-    order = [
-        "kv-tier-bench report of one run",
-        "✓ VALID",
-        "Throughput, tok/s",
-        " doubts ",
-        "throughput by the wall clock",
-        "Throughput over time",
-        "Trace, plan and time",
-        "What these",
-    ]
-    places = [text.index(part) for part in order]
-    assert places == sorted(places)
-    bad = words(tree(pages["bad"])[1])
-    assert "✗ NOT VALID" in bad
-    assert bad.index("✗ NOT VALID") < bad.index("✗ Invalidates: Incomplete") < bad.index(" doubts ")
-    assert "Do not publish these figures: " in bad
-
-
-def test_the_headline_agrees_with_the_summary(pages: dict[str, Path], replay: Path) -> None:
-    summary = summarise(replay).to_json()
-    rows = {
-        words(row[0]).split()[-1]: words(row[2])
-        for row in tree(pages["one"]).findall(".//table[@class='headline']/tbody/tr")
-    }
-    assert len(rows) > 12
-    assert rows.pop("bottleneck") == summary["bottleneck"]
-    for name, text in rows.items():
-        number = float(text.strip("()%").replace(",", "")) / (100 if "%" in text else 1)
-        assert number == pytest.approx(summary[name], rel=0.01), name
-    assert rows["nvme_read_p99_ms"].startswith("(")  # in brackets: too few samples
-
-
-def test_every_metric_has_a_value_and_a_definition(pages: dict[str, Path], replay: Path) -> None:
-    text = words(tree(pages["one"]))
-    known = [name for name, value in summarise(replay).to_json().items() if isinstance(value, float)]
-    assert [name for name in known if name not in text] == []
-    assert "Placement was decided by the plan" in text
-    assert summarise(replay).to_json()["trace_fingerprint"] in text
+        texts = " ".join(words(text) for chart in figure.findall(".//svg") for text in chart.iter("text"))
+        assert any(unit in texts for unit in (" ms", "GiB", "seconds", "share")), figure.get("id")
 
 
 def test_names_and_reasons_are_escaped(pages: dict[str, Path]) -> None:
@@ -111,66 +40,147 @@ def test_names_and_reasons_are_escaped(pages: dict[str, Path]) -> None:
     assert "disk </title><script>alert(2)</script>" in words(tree(pages["bad"]))
 
 
-def test_trials_form_one_system_with_intervals(gathered: dict[str, Gathered], pages: dict[str, Path]) -> None:
-    data = gathered["trials"]
-    assert len(data.systems) == 1
-    compared = comparison_charts.compare_trials(data).filter(pl.col("metric") == "wall_clock_tok_s")
-    speeds = [run.summary.metrics["wall_clock_tok_s"] for run in data.runs]
-    assert speeds[0] > speeds[1]
-    expected = compute_statistics(speeds)
-    assert compared["mean"].unique().to_list() == [expected.mean]
-    assert (compared["low"][0], compared["high"][0]) == (expected.low, expected.high)
-    text = words(tree(pages["trials"]))
-    assert "kv-tier-bench report of 2 trials" in text
-    low, high = (f"{end:,.0f}" for end in (expected.low or 0, expected.high or 0))
-    assert (f"95% interval {low} to {high}, 2 trials" if low != high else "equal in 2 trials") in text
-    assert len(gathered["systems"].systems) == 2
+@pytest.fixture(scope="module")
+def drives(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write a report of two drives: three trials each, and the old one takes 1.5 times as long."""
+    place = tmp_path_factory.mktemp("drives")
+    for n, (side, factors) in enumerate({"old": (1.5, 1.52, 1.51), "new": (1.0, 1.01, 1.0)}.items()):
+        for trial, factor in enumerate(factors):
+            run = measured(clean().slower(factor), started=10 * n + trial)
+            run.save(place / side / f"trial_{trial}")
+    target = place / "drives.html"
+    with latencies_known():
+        done = CliRunner().invoke(main, ["report", str(place / "old"), str(place / "new"), "-o", str(target)])
+    assert done.exit_code == 0, done.output
+    return target
 
 
-def test_an_invalid_trial_is_shown_but_not_averaged(replay: Path, tmp_path: Path) -> None:
-    broken = slower(replay, tmp_path / "broken")
-    info = json.loads((broken / "run.json").read_text()) | {"status": "failed", "reason": "a test"}
-    (broken / "run.json").write_text(json.dumps(info))
-    data = gather([replay, broken], Targets())
-    compared = comparison_charts.compare_trials(data).filter(pl.col("metric") == "wall_clock_tok_s")
-    assert compared["valid"].to_list() == [True, False]
-    assert compared["mean"].to_list() == [summarise(replay).to_json()["wall_clock_tok_s"]] * 2
-    assert next(iter(data.shown.values())).name == replay.name
-    assert wording.format_state(data) == "NOT VALID: 1 of 2 runs"
+def test_the_page_answers_which_drive_is_better(drives: Path) -> None:
+    """Work and time differ by (1.5 × 1.52 × 1.51) ÷ (1 × 1.01 × 1), and its cube root is 1.505."""
+    root = tree(drives)
+    table = root.find(".//table[@id='table-comparison']")
+    assert table is not None
+    rows = {words(row[0]): [words(cell) for cell in row[1:]] for row in table.findall("tbody/tr")}
+    assert rows["throughput, tok/s"][2] == "1.50 ×"
+    assert rows["throughput, tok/s"][-1] == "new is better"
+    cards = words(root.find(".//dl[@class='cards']"))  # type: ignore[arg-type]
+    assert cards.startswith("Equal work per second 1.50 × 95% interval 1.4")
+    assert root.find(".//figure[@id='sides']") is not None
 
 
-def test_a_run_of_warm_up_alone_has_no_charts(tmp_path: Path) -> None:
-    rows = follow(3, 60, warm_ops=10**6)
-    data = gather([write_run(tmp_path / "warm", rows)], Targets())
-    page = tmp_path / "warm.html"
-    page.write_bytes(export.as_html(data))
-    assert not tree(page).findall(".//figure")
-    assert "nothing is left to measure" in words(tree(page))
+def read_comparison(*arguments: object) -> dict[str, object]:
+    with latencies_known():
+        done = CliRunner().invoke(main, ["report", *map(str, arguments), "--format", "json"])
+    assert done.exit_code == 0, done.output
+    found: dict[str, object] = json.loads(done.output).get("comparison", {})
+    return found
 
 
-def test_targets_reach_the_page(pages: dict[str, Path]) -> None:
-    text = words(tree(pages["one"]))
-    assert "batch 123,456 ms" in text
-    assert "nvme_read_efficiency" in text
+def test_a_baseline_turns_the_ratios(drives: Path) -> None:
+    old, new = (drives.parent / side for side in ("old", "new"))
+    found = read_comparison(old, new, "--baseline", new / "trial_0")
+    assert (found["baseline"], found["ranking"]) == ("new", ["new", "old"])
 
 
-def contrast(one: str, other: str) -> float:
-    """Return the contrast of two colours as WCAG 2 defines it."""
-
-    def luminance(hexed: str) -> float:
-        parts = [int(hexed[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
-        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-    high, low = sorted((luminance(one), luminance(other)), reverse=True)
-    return (high + 0.05) / (low + 0.05)
+def test_equal_runs_of_two_firmwares_are_sides_by_label(replay: Path, tmp_path: Path) -> None:
+    runs = [altered(replay, tmp_path / name) for name in ("a1", "a2")]
+    assert read_comparison(*runs) == {}
+    labels = ["--label", f"before={runs[0]}", "--label", f"after={runs[1]}"]
+    assert read_comparison(*runs, *labels)["baseline"] == "before"
 
 
-@pytest.mark.parametrize("theme", [0, 1])
-def test_colours_have_contrast(theme: int) -> None:
-    colours = {name: pair[theme] for name, pair in svg.COLOURS.items()}
-    assert len({pair[0] for pair in svg.COLOURS.values()}) == len(colours)
-    paper = colours.pop("paper")
-    for name, value in colours.items():
-        least = {"ink": 7.0, "muted": 4.5, "grid": 1.1}.get(name, 2.4)
-        assert contrast(value, paper) >= least, name
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("case", CASES)
+def test_a_browser_draws_every_chart(browser: Browser, pages: dict[str, Path], case: str, width: int) -> None:
+    browser.open(pages[case], width)
+    assert browser.complaints() == []
+    assert browser.requests() == []
+    assert browser.value("document.documentElement.scrollWidth") <= width
+    drawn = browser.value(PAINTED)
+    assert len(drawn) == browser.value("document.querySelectorAll('figure').length")
+    for name, right, panels in drawn:
+        assert right <= width, name
+        assert panels, name
+        assert all(panels), f"{name}: a panel is empty: {panels}"
+
+
+SMALLEST_TEXT = """Math.min(...[...document.querySelectorAll('.chart text')].map(
+  text => parseFloat(getComputedStyle(text).fontSize) * Math.hypot(text.getScreenCTM().c, text.getScreenCTM().d)))"""
+
+
+@pytest.mark.parametrize(("width", "least"), [(1280, 14), (390, 10.5)])
+def test_text_in_charts_is_legible(browser: Browser, pages: dict[str, Path], width: int, least: float) -> None:
+    browser.open(pages["systems"], width)
+    assert browser.value(SMALLEST_TEXT) >= least
+
+
+def test_dark_mode_and_print_have_their_colours(browser: Browser, pages: dict[str, Path], tmp_path: Path) -> None:
+    ground = "getComputedStyle(document.documentElement).backgroundColor"
+    text = "getComputedStyle(document.querySelector(\"svg text[fill='var(--ink)']\")).fill"
+    browser.open(pages["one"], 1280)
+    assert (browser.value(ground), browser.value(text)) == (get_rgb("paper", 0), get_rgb("ink", 0))
+    browser.open(pages["one"], 1280, dark=True)
+    assert (browser.value(ground), browser.value(text)) == (get_rgb("paper", 1), get_rgb("ink", 1))
+    browser.open(pages["one"], 700, dark=True, media="print")
+    assert browser.value(text) == get_rgb("ink", 0)
+    assert browser.value("getComputedStyle(document.querySelector('nav')).display") == "none"
+    assert browser.value("document.querySelector('.first .doubt p').checkVisibility()")
+    browser.pdf(tmp_path / "page.pdf")
+    assert (tmp_path / "page.pdf").read_bytes().count(b"/Type /Page\n") <= 12
+
+
+def get_rgb(name: str, theme: int) -> str:
+    value = COLOURS[name][theme]
+    return f"rgb({', '.join(str(int(value[i : i + 2], 16)) for i in (1, 3, 5))})"
+
+
+def test_a_keyboard_reaches_the_data(browser: Browser, pages: dict[str, Path]) -> None:
+    def press(key: str, code: int) -> None:
+        for kind in ("rawKeyDown", "char", "keyUp") if key == "Enter" else ("rawKeyDown", "keyUp"):
+            text = {"text": "\r"} if kind == "char" else {}
+            browser.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code, **text)
+
+    browser.open(pages["one"], 1280)
+    press("Tab", 9)
+    assert browser.value("document.activeElement.className") == "skip"
+    browser.value("document.querySelector('figure summary').focus()")
+    press("Enter", 13)
+    assert browser.value("document.querySelector('figure details').open")
+    press("Tab", 9)
+    assert browser.value("document.activeElement.className") == "scroll"
+
+
+def get_bottoms(browser: Browser, selector: str) -> list[float]:
+    """Return where the elements that a selector finds end, in pixels from the top of the page."""
+    code = f"[...document.querySelectorAll('{selector}')].map(one => one.getBoundingClientRect().bottom)"
+    found = browser.value(code)
+    assert found, selector
+    return [float(bottom) for bottom in found]
+
+
+@pytest.mark.parametrize("case", ["one", "trials", "systems"])
+def test_a_laptop_shows_the_answer_without_scrolling(browser: Browser, pages: dict[str, Path], case: str) -> None:
+    browser.open(pages[case], 1280, 900)
+    cards = () if case == "systems" else (".card .value", ".card")  # these two are not compared
+    for selector in ("h1", ".tested", ".state", ".answer", *cards):
+        assert max(get_bottoms(browser, f".first {selector}")) <= 900, selector
+
+
+def test_a_phone_shows_the_first_figure_without_scrolling(browser: Browser, pages: dict[str, Path]) -> None:
+    browser.open(pages["one"], 390, 844)
+    assert get_bottoms(browser, ".card .value")[0] <= 844
+
+
+DOTS = """(() => {
+  const marks = [...document.querySelectorAll('#sides path.role-mark, #sides .role-mark path')];
+  return marks.filter(mark => mark.querySelector('title')).map(mark => getComputedStyle(mark).fill);
+})()"""
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_a_browser_draws_the_ratios_in_the_colour_of_the_better_side(
+    browser: Browser, drives: Path, dark: bool
+) -> None:
+    browser.open(drives, 1280, dark=dark)
+    assert browser.complaints() == []
+    assert get_rgb("cpu", int(dark)) in browser.value(DOTS)

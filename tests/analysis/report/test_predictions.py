@@ -1,25 +1,27 @@
-"""Predicted runs in reports: names, dashes, errors, and what the page says of them."""
+"""Predicted runs in reports: names, dashes, the errors beside measured runs, and what is said of them."""
 
 import csv
-import json
-import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from analysis.log.log import Targets
-from analysis.report import charts, comparison_charts, export
-from analysis.report import text as wording
+from analysis.report.answer import format_state, make_report
 from analysis.report.data import Gathered, gather
-from analysis.report.first_screen.screen import make_first_screen
-from analysis.report.first_screen.tested import list_tested
-from analysis.report.svg import WIDTH
-from analysis.summary.answer import list_verdicts
-from tests.analysis.report.pages import tree, words
+from analysis.report.predicted import describe_predicted, find_predicted, tabulate_errors
+from analysis.runs.run import Doubt
+from analysis.summary.run_summary import Summary
+from tests.analysis.report.loads import gathered_of
 from tests.support.browser import Browser
 from tests.support.crafted_runs import Crafted, clean
 from tests.support.latencies import latencies_known
-from tests.support.predicted_runs import SHEET, mark, measured
+from tests.support.predicted_runs import SHEET, mark, measured, predict
+from tests.support.summaries import FAILED, summary_of
+from views.answer import Answer
+from views.formats import FORMATS
 
 
 @pytest.fixture(scope="module")
@@ -38,95 +40,45 @@ def reported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Gathered]:
 
 
 @pytest.fixture(scope="module")
-def page(reported: dict[str, Gathered], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("pages") / "both.html"
-    path.write_bytes(export.as_html(reported["both"]))
-    return path
+def answers(reported: dict[str, Gathered]) -> dict[str, Answer]:
+    return {name: make_report(data) for name, data in reported.items()}
 
 
 def test_names_are_marked_unless_they_say_it(reported: dict[str, Gathered]) -> None:
     both = reported["both"]
     assert [run.name for run in both.runs] == ["drive-0", "drive-1", "what-if (predicted)", "predicted-sheet"]
-    assert both.systems == ["drive", "what-if (predicted)", "predicted-sheet"]
+    assert [*both.trials] == ["drive", "what-if (predicted)", "predicted-sheet"]
     assert both.predicted == {"what-if (predicted)", "predicted-sheet"}
     assert reported["measured"].predicted == set()
 
 
-def dashes_of(data: Gathered) -> dict[str, list[int]]:
-    scale = charts.choose_system_look(data).dashes().to_dict()
-    return dict(zip(scale["domain"], scale["range"], strict=True))
+def test_predicted_lines_are_dashed_and_measured_lines_are_not(answers: dict[str, Answer]) -> None:
+    drawn = {name: next(one for one in answer.charts if one.name == "bandwidth") for name, answer in answers.items()}
+    assert drawn["both"].dashed == {"what-if (predicted)", "predicted-sheet"}
+    assert set(drawn["both"].rows["series"]) == {"drive", *drawn["both"].dashed}
+    assert drawn["alone"].dashed == set(drawn["alone"].rows["series"])
+    assert drawn["measured"].dashed == set()
 
 
-def test_predicted_lines_are_dashed_and_measured_lines_are_not(reported: dict[str, Gathered]) -> None:
-    found = dashes_of(reported["both"])
-    solid, *dashed = found.values()
-    assert solid == [1, 0]
-    assert [1, 0] not in dashed
-    assert len({*map(tuple, dashed)}) == 2
-    for draw in (charts.draw_bandwidth, charts.draw_latency, charts.draw_depth, charts.draw_occupancy):
-        drawn = draw(reported["alone"], WIDTH)
-        assert drawn is not None
-        (scale,) = scales(drawn.chart.to_dict(validate=False), "strokeDash")
-        assert [1, 0] not in scale["range"]
-        assert len({*map(tuple, scale["range"])}) == len(scale["domain"])
+def test_a_browser_draws_the_dashes(browser: Browser, answers: dict[str, Answer], tmp_path: Path) -> None:
+    page = tmp_path / "both.html"
+    page.write_text(FORMATS["html"](answers["both"]))
+    browser.open(page, 1280)
+    assert browser.complaints() == []
+    dashed = "document.querySelectorAll('#bandwidth path[stroke-dasharray=\"7,4\"]').length"
+    assert browser.value(dashed) >= 2
 
 
-def scales(spec: object, channel: str) -> list[dict[str, list[list[int]]]]:
-    """Find the scales of a channel in a chart."""
-    if isinstance(spec, list):
-        return [scale for part in spec for scale in scales(part, channel)]
-    if not isinstance(spec, dict):
-        return []
-    own = [spec[channel]["scale"]] if isinstance(spec.get(channel), dict) else []
-    return own + [scale for name, part in spec.items() if name != channel for scale in scales(part, channel)]
-
-
-def test_both_series_are_in_one_chart(reported: dict[str, Gathered]) -> None:
-    drawn = charts.draw_bandwidth(reported["both"], WIDTH)
-    assert drawn is not None
-    panels = drawn.rows.group_by("panel").agg("series").rows()
-    assert all(set(series) == {"drive", "what-if (predicted)", "predicted-sheet"} for _, series in panels)
-
-
-def test_bars_of_predictions_have_no_interval(reported: dict[str, Gathered]) -> None:
-    rows = comparison_charts.compare_trials(reported["both"]).filter(metric="nvme_read_p95_ms")
-    found = {row["system"]: row for row in rows.iter_rows(named=True)}
-    other = found["what-if (predicted)"]
-    assert (other["mean"], other["low"], other["high"]) == (pytest.approx(51.27, rel=1e-3), None, None)
-    assert (found["predicted-sheet"]["low"], found["predicted-sheet"]["predicted"]) == (None, True)
-    assert (found["drive"]["trials"], found["drive"]["predicted"]) == (2, False)
-
-
-def test_the_page_says_what_is_predicted(page: Path) -> None:
-    root = tree(page)
-    text = words(root)
-    assert words(root.find(".//h1")) == "drive, what-if (predicted), predicted-sheet"  # type: ignore[arg-type]
-    assert "PREDICTED, not measured, with the profile drive (measured) (what-if (predicted))" in text
-    assert "4 VALID RUNS, 2 predicted" in text
-    assert "Runs marked as predicted were not measured" in text
-    assert "the profile acme-1 (data sheet: acme.example, 2026-11-01)" in text
-    heads = [words(cell) for cell in root.findall(".//table[@class='headline']/thead//th")]
-    assert heads[2:5] == ["drive", "what-if (predicted)", "predicted-sheet"]
-    legends = page.read_text().count(">what-if (predicted)</text>")
-    assert legends > 10
-
-
-def test_a_page_of_measured_runs_says_nothing_of_predictions(reported: dict[str, Gathered]) -> None:
-    assert "redicted" not in words_of_page(reported["measured"]).replace("A dashed bar is predicted", "")
-
-
-def words_of_page(data: Gathered) -> str:
-    text = export.as_html(data).decode()
-    return re.sub(r"<[^>]*>", " ", text[text.index("<body>") :])
-
-
-def test_a_prediction_alone_is_no_verdict_on_a_machine(reported: dict[str, Gathered]) -> None:
-    alone = reported["alone"]
-    assert wording.format_state(alone) == "VALID PREDICTION"
-    assert list_tested(alone)[0] == "PREDICTED, not measured, with the profile drive (measured)"
-    told = make_first_screen(alone).answer
-    assert told.startswith("By the profile this machine would serve ")
-    assert told.count("Predictions for a disk were off by 10% (median), nine of ten by at most 30%; ") == 1
+def test_the_answer_says_what_is_predicted(answers: dict[str, Answer]) -> None:
+    both, alone = answers["both"], answers["alone"]
+    assert both.state == "4 VALID RUNS, 2 predicted"
+    assert any("PREDICTED, not measured, with the profile" in line for line in both.subject)
+    assert any("the profile acme-1 (data sheet: acme.example, 2026-11-01)" in line for line in both.subject)
+    assert alone.state == "VALID PREDICTION"
+    assert alone.subject[0] == "PREDICTED, not measured, with the profile drive (measured)"
+    assert alone.sentence.startswith("By the profile this machine serves ")
+    assert alone.sentence.count("Predictions for a disk were off by ") == 1
+    assert "redicted" not in FORMATS["md"](answers["measured"])
 
 
 def test_a_prediction_outside_its_profile_is_not_called_valid(tmp_path: Path) -> None:
@@ -138,36 +90,83 @@ def test_a_prediction_outside_its_profile_is_not_called_valid(tmp_path: Path) ->
     places = [go_outside(is_outside=n == 0).save(tmp_path / f"run-{n}") for n in range(2)]
     with latencies_known():
         both, alone = gather(places, Targets()), gather(places[:1], Targets())
-    assert wording.format_state(both) == "PREDICTED OUTSIDE THE PROFILE: 1 of 2 runs"
-    assert wording.format_state(alone) == "PREDICTED OUTSIDE THE PROFILE"
-    assert [make_first_screen(data).tone for data in (both, alone)] == ["plain", "plain"]
-    assert list_verdicts(alone.summaries)[0][:2] == (str(places[0]), "PREDICTED OUTSIDE THE PROFILE")
+    assert format_state(both) == "PREDICTED OUTSIDE THE PROFILE: 1 of 2 runs"
+    assert format_state(alone) == "PREDICTED OUTSIDE THE PROFILE"
+    assert [make_report(data).tone for data in (both, alone)] == ["plain", "plain"]
 
 
-def test_other_formats_are_marked(reported: dict[str, Gathered]) -> None:
-    both = reported["both"]
-    markdown = export.as_markdown(both).decode()
-    assert "\n**4 VALID RUNS, 2 predicted** " in markdown
-    assert "PREDICTED with the profile drive (measured)" in markdown
-    rows = list(csv.reader(export.as_csv(both).decode().splitlines()))
+def test_other_formats_are_marked(answers: dict[str, Answer]) -> None:
+    both = answers["both"]
+    assert "\n**4 VALID RUNS, 2 predicted** " in FORMATS["md"](both)
+    rows = list(csv.reader(FORMATS["csv"](both).splitlines()))
     marks = {run: value for run, metric, value, _ in rows if metric == "predicted"}
     assert marks == {"drive-0": "0.0", "drive-1": "0.0", "what-if (predicted)": "1.0", "predicted-sheet": "1.0"}
-    runs = json.loads(export.as_json(both))["runs"]
-    assert [run["predicted"] for run in runs] == [False, False, True, True]
-    assert [run.get("prediction_errors", "")[:4] for run in runs] == ["", "", "Pred", "No p"]
+    assert [run["predicted"] for run in both.data["runs"]] == [False, False, True, True]
 
 
-DASHED = """[...document.querySelectorAll('#bandwidth path')].map(path => [
-  getComputedStyle(path).stroke, path.getAttribute('stroke-dasharray') || ''
-]).filter(([stroke, dash]) => dash)"""
+CACHED = Doubt("page cache", "a cache served the reads", "use direct I/O", invalidates=True)
 
 
-@pytest.mark.parametrize("dark", [False, True])
-def test_a_browser_draws_the_dashes(browser: Browser, page: Path, dark: bool) -> None:
-    browser.open(page, 1280, dark=dark)
-    assert browser.complaints() == []
-    patterns = {dash for _, dash in browser.value(DASHED)}
-    assert {"5,3", "2,2"} <= patterns
-    assert browser.value("document.documentElement.scrollWidth") <= 1280
-    browser.open(page, 390, dark=dark)
-    assert browser.value("document.documentElement.scrollWidth") <= 390
+def foretold(tok_s: float, **changes: object) -> Summary:
+    return summary_of(wall_clock_tok_s=tok_s, prediction=predict(), **changes)  # type: ignore[arg-type]
+
+
+def test_an_error_worked_by_hand() -> None:
+    """The median of 80, 100 and 110 is 100; 125 ÷ 100 − 1 = 25%."""
+    trials = [summary_of(wall_clock_tok_s=value) for value in (80.0, 100.0, 110.0)]
+    data = gathered_of(*trials, foretold(125.0), systems=["m", "m", "m", "p"])
+    assert (
+        describe_predicted(data)
+        == "The prediction p is off by +25.0% in tokens/s; no metric of 1 is off by more than 25.0%."
+    )
+    (table,) = tabulate_errors(data)
+    assert [*table.rows[0]] == ["p", "throughput by the wall clock, tok/s", "100", "80 to 110", "125", "+25.0%"]
+
+
+def test_a_negative_error_has_a_minus_sign() -> None:
+    both = describe_predicted(gathered_of(summary_of(wall_clock_tok_s=100.0), foretold(90.0), foretold(99.0)))
+    assert "prediction s1 is off by −10.0% in tokens/s;" in both
+    assert "prediction s2 is off by −1.0% in tokens/s;" in both
+
+
+OTHER_PLAN = replace(summary_of(), provenance=replace(summary_of().provenance, plan_fingerprint="q"))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        summary_of(trace="other"),
+        summary_of(conditions={"workers": 9}),
+        summary_of(doubts=[FAILED]),
+        OTHER_PLAN,
+        foretold(90.0),
+    ],
+    ids=["trace", "conditions", "not valid", "plan", "predicted"],
+)
+def test_runs_of_other_work_make_no_pair(other: Summary) -> None:
+    data = gathered_of(other, foretold(90.0))
+    assert find_predicted(data) == []
+    assert describe_predicted(data) == ""
+    assert tabulate_errors(data) == []
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        summary_of(conditions={"io_bytes": 4096, "direct": False}),
+        summary_of(doubts=[CACHED]),
+        replace(OTHER_PLAN, provenance=replace(OTHER_PLAN.provenance, is_cut=True)),
+    ],
+    ids=["conditions of tiers", "page cache", "cut"],
+)
+def test_what_the_profile_knows_does_not_part_a_pair(other: Summary) -> None:
+    assert len(find_predicted(gathered_of(other, foretold(90.0)))) == 1
+
+
+@given(st.lists(st.integers(1, 1000), min_size=1, max_size=6), st.integers(1, 1000))
+def test_errors_agree_with_a_plain_median(values: list[int], predicted: int) -> None:
+    data = gathered_of(*(summary_of(wall_clock_tok_s=float(value)) for value in values), foretold(float(predicted)))
+    (system,) = find_predicted(data)
+    ordered = sorted(values)
+    middle = (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
+    assert system.errors["wall_clock_tok_s"].error == pytest.approx(predicted / middle - 1)

@@ -5,21 +5,21 @@ from pathlib import Path
 
 import pytest
 
-from analysis.comparison.trials import Trial, load_trials
-from analysis.report.sides.grouping import Member, group_sides
+from analysis.comparison.trials import load_trials
+from analysis.report.sides import Subject, group_sides
 from replayer.schema import Storage
 from tests.analysis.comparison.crafting import CPU, Craft
 
 
-def member(path: Path, system: str, label: str | None = None, drive: str = "") -> Member:
+def member(path: Path, system: str, label: str | None = None, drive: str = "") -> Subject:
     ((trial,), _) = load_trials([path])
     provenance = trial.summary.provenance
     storage = Storage(device_model=drive) if drive else None
     summary = replace(trial.summary, provenance=replace(provenance, storage=storage))
-    return Member(path, system, label, summary, Trial(trial.run, summary))
+    return Subject(path, trial.run, summary, path.name, system, label)
 
 
-def grid(craft: Craft, side: str, **info: object) -> list[Member]:
+def grid(craft: Craft, side: str, **info: object) -> list[Subject]:
     """Make the runs of a sweep: with and without a CPU tier, two trials each."""
     return [
         member(craft(f"{side}/cpu={cpu}/trial_{n}", conditions=own, plan=f"p{cpu}", **info), f"{side} {cpu}")
@@ -28,7 +28,7 @@ def grid(craft: Craft, side: str, **info: object) -> list[Member]:
     ]
 
 
-def names_of(members: list[Member]) -> dict[str, int]:
+def names_of(members: list[Subject]) -> dict[str, int]:
     return {name: len(own) for name, own in group_sides(members).items()}
 
 

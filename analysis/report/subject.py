@@ -1,13 +1,12 @@
-"""The lines that say what was tested: drive, processor, workload and caches."""
+"""The lines that say what was tested: drive, processor, workload and caches; and the machine."""
 
 from pathlib import Path
 from typing import Final
 
 from analysis.comparison.conditions import format_condition, write_conditions
 from analysis.log.columns import GIB
-from analysis.report.between_runs.load import is_one_curve
-from analysis.report.data import Gathered, Subject
-from analysis.report.first_screen.cards import pick_valid
+from analysis.report.data import Gathered
+from analysis.report.sides import Subject
 from analysis.runs.plan_order import describe_order, describe_rules
 from replayer.schema import TIERS, Conditions, Machine
 from tracegen.errors import format_count
@@ -22,18 +21,21 @@ _SHORT: Final = 120
 """Most letters of a fact listed for more systems; longer ones are only named."""
 
 
-def list_tested(data: Gathered) -> list[str]:
-    """Return a line of hardware, one of the workload, and one of what differs between systems."""
-    firsts = {system: pick_valid(data.trials(system))[0] for system in data.systems}
-    titled = ("pace", "users") if is_one_curve(data) else ()
+def list_tested(data: Gathered, titled: tuple[str, ...] = ()) -> list[str]:
+    """Return a line of hardware, one of the workload, and one of what differs between systems.
+
+    Args:
+        data: the runs.
+        titled: facts that the title tells.
+    """
+    firsts = {system: own[0] for system, own in data.valid.items()}
     lines, differing = [], []
     for describe in (_describe_hardware, _describe_workload):
         facts = {system: describe(run) for system, run in firsts.items()}
-        names = dict.fromkeys(name for own in facts.values() for name in own)
-        alike = [name for name in names if len({own.get(name) for own in facts.values()}) == 1]
         first = next(iter(facts.values()))
-        told = (first[name] for name in alike if first[name] not in ("", *_USUAL))
-        lines.append("; ".join(told))
+        alike = [name for name in first if len({own.get(name) for own in facts.values()}) == 1]
+        lines.append("; ".join(first[name] for name in alike if first[name] not in ("", *_USUAL)))
+        names = dict.fromkeys(name for own in facts.values() for name in own)
         differing += [_compare(name, facts) for name in names if name not in (*alike, *titled)]
     if differing:
         lines.append(f"Differs: {'; '.join(differing)}")
@@ -54,13 +56,19 @@ def _compare(name: str, facts: dict[str, Facts]) -> str:
 def _describe_hardware(run: Subject) -> Facts:
     if run.summary.prediction is not None:
         return {"profile": f"PREDICTED, not measured, with {run.summary.describe_profile()}"}
-    machine = run.infos[0].machine or Machine()
+    machine = run.run.infos[0].machine or Machine()
     cores = format_count(machine.cores, "core") if machine.cores else ""
     memory = f"{machine.memory_bytes / GIB:,.0f} GiB of memory" if machine.memory_bytes else ""
-    ranks = run.summary.provenance.conditions.ranks or 1
+    conditions = run.summary.provenance.conditions
+    limits = conditions.throttle or {}
+    slowing = (
+        f"{tier} slowed to {own['mib_s']:,.0f} MiB/s" if own.get("mib_s") else f"{tier} slowed"
+        for tier, own in limits.items()
+    )
+    ranks = conditions.ranks or 1
     return {
         "drive": describe_tier_drive(run),
-        "slowing": _describe_slowing(run),
+        "slowing": ", ".join(slowing),
         "processor": ", ".join(filter(None, (machine.cpu or "unknown processor", cores))),
         "memory": memory,
         "hosts": f"{ranks} ranks" if ranks > 1 else "",
@@ -79,19 +87,12 @@ def describe_tier_drive(run: Subject) -> str:
     return ", ".join(filter(None, names))
 
 
-def _describe_slowing(run: Subject) -> str:
-    """Describe the limits that the user set for a tier, as "nvme slowed to 400 MiB/s"."""
-    limits = run.summary.provenance.conditions.throttle or {}
-    return ", ".join(
-        f"{tier} slowed to {own['mib_s']:,.0f} MiB/s" if own.get("mib_s") else f"{tier} slowed"
-        for tier, own in limits.items()
-    )
-
-
 def _describe_workload(run: Subject) -> Facts:
     provenance = run.summary.provenance
     conditions = provenance.conditions
     requests = run.summary.metrics["requests"]
+    speedup = conditions.speedup
+    is_plain = conditions.pace == "asap" or speedup in (None, 1)
     return {
         "model": conditions.model,
         "caches": _list_caches(conditions),
@@ -99,17 +100,11 @@ def _describe_workload(run: Subject) -> Facts:
         "cut": provenance.cut or "",
         "requests": format_count(int(requests), "request") if requests else "",
         "users": format_count(provenance.users, "user") if provenance.users else "",
-        "pace": _describe_pace(conditions),
+        "pace": f"pace {conditions.pace}" + ("" if is_plain else f" at {speedup:g} × speed"),
         "workers": format_count(conditions.workers, "worker"),
         "order": describe_order(conditions),
         "rules": f"rules of {describe_rules(conditions)}",
     }
-
-
-def _describe_pace(conditions: Conditions) -> str:
-    speedup = conditions.speedup
-    is_plain = conditions.pace == "asap" or speedup in (None, 1)
-    return f"pace {conditions.pace}" + ("" if is_plain else f" at {speedup:g} × speed")
 
 
 def _list_caches(conditions: Conditions) -> str:
@@ -126,7 +121,7 @@ def _list_caches(conditions: Conditions) -> str:
 
 def _describe_trace(run: Subject) -> str:
     """Name a trace by its sources, else by its file."""
-    trace = run.infos[0].trace
+    trace = run.run.infos[0].trace
     sources = [source.name for source in trace.sources or () if source.name]
     if sources:
         return ", ".join(sources)

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from analysis.log.log import Targets
-from analysis.report.data import Gathered, Subject
+from analysis.report.data import Gathered
+from analysis.report.sides import Subject
 from analysis.runs.run import Doubt
 from analysis.summary.run_summary import MachineName, Summary
 from replayer.schema import Storage
@@ -36,7 +38,7 @@ def gathered_of(*summaries: Summary, targets: Targets | None = None, systems: It
     """Data of a report on some runs, each a system of its own unless named."""
     names = [*systems] or [f"s{i}" for i in range(len(summaries))]
     runs = [
-        Subject(f"run-{i}", name, summary, {}, [])
+        Subject(Path(f"runs/run-{i}"), None, summary, f"run-{i}", name)  # type: ignore[arg-type] (no log)
         for i, (name, summary) in enumerate(zip(names, summaries, strict=True))
     ]
     return Gathered(runs, targets or Targets())

@@ -1,1 +1,0 @@
-"""Figures on what runs have in common: load, trials, predictions."""

@@ -1,1 +1,0 @@
-"""The comparison of two or more systems in a report."""

@@ -1,0 +1,30 @@
+"""Sentences of answers, each one template: nothing else puts a finding into words of its own."""
+
+from collections.abc import Iterable
+
+
+def say_values(clauses: Iterable[tuple[str, str]], limit: str = "") -> str:
+    """Say values, as "Reads take 3 ms; writes take 9 ms. The limit is the device.".
+
+    Args:
+        clauses: a phrase with a place for its value, and the value; one without a value is left out.
+        limit: what held the values back; empty if it is not known.
+    """
+    said = "; ".join(phrase.format(value) for phrase, value in clauses if value)
+    begun = f"{said[:1].upper()}{said[1:]}." if said else say_none("anything")
+    return f"{begun} The limit is {limit}." if said and limit else begun
+
+
+def say_limit(what: str, goal: str, place: str, beyond: Iterable[str] = ()) -> str:
+    """Say how far a goal is met: "The P95 is within 200 ms up to 4 users; 512 ms at 8 users."."""
+    return "; ".join([f"The {what} is within {goal} {place}", *beyond]) + "."
+
+
+def say_curve(what: str, points: Iterable[tuple[str, str]]) -> str:
+    """Say values along a curve: "The P95 is 3 ms at 1 user, 9 ms at 8 users."."""
+    return f"The {what} is {', '.join(f'{value} at {place}' for value, place in points)}."
+
+
+def say_none(what: str, why: str = "") -> str:
+    """Say that there is nothing to tell: "Not measured: the P95, as nothing was read."."""
+    return f"Not measured: {what}{f', as {why}' if why else ''}."
