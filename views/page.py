@@ -105,7 +105,8 @@ def _list_sections(answer: Answer) -> list[_Section]:
     titles = [*answer.sections, *(table.title for table in answer.tables if not table.section)]
     charts: dict[str, list[_Drawn]] = {}
     for chart in answer.charts:
-        charts.setdefault(chart.section, []).append(_draw(chart))
+        if not chart.rows.is_empty():  # a search that ended at once has no steps to draw
+            charts.setdefault(chart.section, []).append(_draw(chart))
     tables: dict[str, list[_Shown]] = {}
     for table in answer.tables:
         if table.rows or table.notes:
