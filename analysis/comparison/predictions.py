@@ -16,7 +16,7 @@ from analysis.comparison.matching import (
     group_trials,
     name_configurations,
 )
-from analysis.comparison.selection import select_metrics
+from analysis.comparison.compare import select_metrics
 from analysis.comparison.trials import Trial, check_common_plan, load_trials
 from analysis.comparison.warnings import count_doubts, warn_of_machines
 from analysis.doubts.predictions import describe_profile
