@@ -9,7 +9,7 @@ import click
 import polars as pl
 
 from analysis.commands.directories import find_runs
-from analysis.commands.terminal import echo, say, show_progress
+from analysis.commands.terminal import choose_output, echo, output_options, say, show_progress
 from analysis.comparison.answer import answer_comparison, answer_statistics, describe_sets
 from analysis.comparison.compare import compare_systems, select_metrics
 from analysis.comparison.matching import match_configurations, match_workloads, name_sets
@@ -26,7 +26,6 @@ from tracegen.errors import InputError
 from tracegen.progress import Advance
 from views.answer import Answer
 from views.exports import disarm_formulas
-from views.text import render_text
 
 _AGAINST: Final = "\x1f--against"  # stands between sets of runs: no run has this name
 
@@ -106,6 +105,7 @@ class CompareCommand(click.Command):
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: one object.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV: a row per metric and set.")
+@output_options
 def compare(
     runs: tuple[Path, ...],
     vary: tuple[str, ...],
@@ -113,6 +113,8 @@ def compare(
     metrics: tuple[str, ...],
     as_json: bool,
     as_csv: bool,
+    output: Path | None,
+    force: bool,
 ) -> None:
     """Compare trials or systems, or predictions with replays.
 
@@ -125,6 +127,7 @@ def compare(
         remedy = "pass one of `as_json` and `as_csv`"
         raise InputError("two forms at once", remedy, setting="as_csv")
     sets = split_sets(runs)
+    deliver = choose_output(output, [run for own in sets for run in own], force=force)
     predicted = find_predictions(sets)
     with show_progress("reading logs", "run", sum(map(len, sets))) as advance:
         if predicted in ([False, True], [True, False]) and not vary and by is None:
@@ -137,7 +140,7 @@ def compare(
         disarm = disarm_formulas(pl.selectors.string(), terminal=sys.stdout.isatty())
         echo(answer.records.with_columns(disarm).write_csv(), nl=False)
     else:
-        echo(render_text(answer), nl=False)
+        deliver(answer)
 
 
 def _check_predictions(sets: list[list[Path]], metrics: tuple[str, ...], advance: Advance) -> Answer:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+import polars as pl
 from msgspec.structs import asdict
 
 from analysis.log.columns import GIB
@@ -56,6 +57,8 @@ def answer_runs(summaries: Sequence[Summary], *, has_metrics: bool = True) -> An
         sentence=f"{said}." if is_single else compare_work(summaries),
         tables=tables,
         doubts=list_doubt_lines(names, summaries),
+        records=pl.DataFrame([{"run": summary.run, **summary.values} for summary in summaries]),
+        data={"runs": [summary.to_json() for summary in summaries]},
     )
 
 
