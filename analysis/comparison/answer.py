@@ -24,8 +24,7 @@ from analysis.comparison.sentences import (
     format_ends,
     format_times,
 )
-from analysis.comparison.tables import abbreviate_runs, list_doubt_kinds
-from analysis.comparison.warnings import count_doubts
+from analysis.comparison.warnings import abbreviate_runs, count_doubts, list_doubt_kinds
 from analysis.metrics.catalogue import CATALOGUE, describe
 from analysis.metrics.headlines import heading, scale
 from analysis.summary.percentiles import is_thin
@@ -132,10 +131,12 @@ def list_rows(comparison: Comparison) -> list[Row]:
     rows = []
     for metric in BRIEF if is_brief else compared[0].ratios:
         for pair in compared:
-            whole = ", ".join(([] if is_single else [pair.name]) + ["all configurations"] * bool(pair.each))
-            named = {whole: pair.ratios} | (pair.each if is_single else {})
-            known = {head: ratios[metric] for head, ratios in named.items() if metric in ratios}
-            rows += [_make_row(head, pair, ratio) for head, ratio in known.items() if not _has_nothing(ratio)]
+            if metric not in pair.ratios or _has_nothing(pair.ratios[metric]):
+                continue
+            names = [] if is_single else [pair.name]
+            whole = ", ".join([*names, "all configurations"] if pair.each else names)
+            each = {whole: pair.ratios} | (pair.each if is_single else {})
+            rows += [_make_row(head, pair, ratios[metric]) for head, ratios in each.items() if metric in ratios]
     return rows
 
 
