@@ -2,8 +2,6 @@
 
 import json
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -11,21 +9,23 @@ import click
 import polars as pl
 
 from analysis.commands.directories import find_runs
-from analysis.commands.terminal import echo, say, show_progress
-from analysis.comparison.compare import compare_systems
-from analysis.comparison.export import convert_statistics, tabulate_statistics
+from analysis.commands.terminal import choose_output, echo, output_options, say, show_progress
+from analysis.comparison.answer import answer_comparison, answer_statistics, describe_sets
+from analysis.comparison.compare import compare_systems, select_metrics
 from analysis.comparison.matching import match_configurations, match_workloads, name_sets
 from analysis.comparison.prediction_answer import answer_check
 from analysis.comparison.predictions import check_predictions, find_predictions
-from analysis.comparison.rows import convert_comparison, tabulate_ratios
-from analysis.comparison.selection import select_metrics
-from analysis.comparison.text import render_comparison, render_sets, render_trials, render_workloads
 from analysis.comparison.trials import load_sets
-from analysis.comparison.warnings import count_doubts, warn_of_conditions, warn_of_machines, warn_of_predictions
+from analysis.comparison.warnings import (
+    count_doubts,
+    warn_of_conditions,
+    warn_of_machines,
+    warn_of_predictions,
+)
 from tracegen.errors import InputError
 from tracegen.progress import Advance
+from views.answer import Answer
 from views.exports import disarm_formulas
-from views.text import render_text
 
 _AGAINST: Final = "\x1f--against"  # stands between sets of runs: no run has this name
 
@@ -63,15 +63,6 @@ def split_sets(runs: tuple[Path, ...]) -> list[list[Path]]:
             setting="against",
         )
     return sets
-
-
-@dataclass(frozen=True)
-class Forms:
-    """The forms of a result: text, plain JSON, and a table for CSV."""
-
-    render: Callable[[], str]
-    to_json: Callable[[], dict[str, object]]
-    tabulate: Callable[[], pl.DataFrame]
 
 
 class CompareCommand(click.Command):
@@ -114,6 +105,7 @@ class CompareCommand(click.Command):
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: one object.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV: a row per metric and set.")
+@output_options
 def compare(
     runs: tuple[Path, ...],
     vary: tuple[str, ...],
@@ -121,6 +113,8 @@ def compare(
     metrics: tuple[str, ...],
     as_json: bool,
     as_csv: bool,
+    output: Path | None,
+    force: bool,
 ) -> None:
     """Compare trials or systems, or predictions with replays.
 
@@ -133,65 +127,49 @@ def compare(
         remedy = "pass one of `as_json` and `as_csv`"
         raise InputError("two forms at once", remedy, setting="as_csv")
     sets = split_sets(runs)
+    deliver = choose_output(output, [run for own in sets for run in own], force=force)
     predicted = find_predictions(sets)
     with show_progress("reading logs", "run", sum(map(len, sets))) as advance:
         if predicted in ([False, True], [True, False]) and not vary and by is None:
-            forms = _check_predictions(sets if predicted[1] else sets[::-1], metrics, advance)
+            answer = _check_predictions(sets if predicted[1] else sets[::-1], metrics, advance)
         else:
-            forms = _compare_sets(sets, vary, metrics, is_by_workload=by is not None, advance=advance)
+            answer = _compare_sets(sets, vary, metrics, is_by_workload=by is not None, advance=advance)
     if as_json:
-        echo(json.dumps(forms.to_json(), indent=2, allow_nan=False))
-    elif as_csv:
-        text = disarm_formulas(pl.selectors.string(), terminal=sys.stdout.isatty())
-        echo(forms.tabulate().with_columns(text).write_csv(), nl=False)
+        echo(json.dumps(dict(answer.data), indent=2, allow_nan=False))
+    elif as_csv and answer.records is not None:
+        disarm = disarm_formulas(pl.selectors.string(), terminal=sys.stdout.isatty())
+        echo(answer.records.with_columns(disarm).write_csv(), nl=False)
     else:
-        echo(forms.render())
+        deliver(answer)
 
 
-def _check_predictions(sets: list[list[Path]], metrics: tuple[str, ...], advance: Advance) -> Forms:
+def _check_predictions(sets: list[list[Path]], metrics: tuple[str, ...], advance: Advance) -> Answer:
     measured, predicted = sets
     check = check_predictions(measured, predicted, metrics, advance)
-    answer = answer_check(check, every_metric=bool(metrics))
-    records = answer.records
-    assert records is not None, "a check has rows"
-    return Forms(lambda: render_text(answer), lambda: dict(answer.data), lambda: records)
+    return answer_check(check, every_metric=bool(metrics))
 
 
 def _compare_sets(
     sets: list[list[Path]], vary: tuple[str, ...], metrics: tuple[str, ...], *, is_by_workload: bool, advance: Advance
-) -> Forms:
+) -> Answer:
     """Compare sets of runs; the last is the baseline. A single set is shown with its statistics."""
     trials, left_out = load_sets(dict(zip(name_sets(sets), sets, strict=True)), advance)
-    head = render_sets(trials, left_out)
+    runs = describe_sets(trials, left_out)
+    every = [trial for own in trials.values() for trial in own]
     found: dict[str, object] = {
         "runs": {system: [str(trial.run.path) for trial in own] for system, own in trials.items()},
         "left_out": {str(path): why for path, why in left_out.items()},
-        "doubts": count_doubts(trial for own in trials.values() for trial in own),
+        "doubts": count_doubts(every),
     }
     if len(sets) > 1 and not is_by_workload:
-        comparison = compare_systems(trials, [*trials][-1], vary, metrics)
-        return Forms(
-            lambda: "\n".join([*head, *render_comparison(comparison)]),
-            lambda: found | convert_comparison(comparison),
-            lambda: tabulate_ratios(comparison),
-        )
-    every = [trial for own in trials.values() for trial in own]
+        return answer_comparison(compare_systems(trials, [*trials][-1], vary, metrics), runs, found)
     names = select_metrics([trial.summary for trial in every], metrics)
     if is_by_workload:
         configurations = match_workloads(trials, vary)
         warnings = [*warn_of_machines({"the set of workloads": every}), *warn_of_conditions(trials, vary)]
-        body = render_workloads(configurations, names, warnings)
     else:
-        (system,) = trials
         configurations, _ = match_configurations(trials, vary)
         warnings = [*warn_of_machines(trials), *warn_of_predictions(trials)]
-        body = [*(f"WARNING: {warning}" for warning in warnings), *render_trials(configurations, system, names)]
         if len(configurations) > 1:
             say(_SEVERAL.format(len(configurations)))
-    found["warnings"] = warnings
-    found["configurations"] = convert_statistics(configurations, names)
-    return Forms(
-        lambda: "\n".join([*head, *body]),
-        lambda: found,
-        lambda: tabulate_statistics(configurations, names),
-    )
+    return answer_statistics(configurations, names, runs, found | {"warnings": warnings})

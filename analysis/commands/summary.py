@@ -6,12 +6,11 @@ import click
 
 from analysis.commands.directories import find_runs
 from analysis.commands.target_options import target_options
-from analysis.commands.terminal import echo, echo_json, show_progress
+from analysis.commands.terminal import choose_output, echo_json, output_options, show_progress
 from analysis.log.log import Targets
 from analysis.summary.across_runs import add_shared_doubts
 from analysis.summary.answer import answer_runs
 from analysis.summary.summary import check_run, summarise
-from views.text import render_text
 
 
 @click.command(epilog="Example: analysis summary run1 run2")
@@ -22,17 +21,20 @@ from views.text import render_text
     is_flag=True,
     help="Print JSON: an object for one run, an array for several.",
 )
+@output_options
 @target_options
-def summary(runs: tuple[Path, ...], as_json: bool, targets: Targets) -> None:
+def summary(runs: tuple[Path, ...], as_json: bool, output: Path | None, force: bool, targets: Targets) -> None:
     """Print metrics of runs in columns.
 
-    Doubts and advice come first, verdicts last; --json prints every metric.
+    Doubts and verdicts come last; --json prints every metric.
     """
-    summaries = add_shared_doubts([summarise(run, targets, show_progress) for run in find_runs(runs)])
+    paths = find_runs(runs)
+    deliver = choose_output(output, paths, force=force)
+    summaries = add_shared_doubts([summarise(run, targets, show_progress) for run in paths])
     if as_json:
         echo_json([summary.to_json() for summary in summaries])
     else:
-        echo(render_text(answer_runs(summaries)), nl=False)
+        deliver(answer_runs(summaries))
 
 
 @click.command(epilog="Example: analysis check run1 --trace trace.parquet")
@@ -48,18 +50,28 @@ def summary(runs: tuple[Path, ...], as_json: bool, targets: Targets) -> None:
     is_flag=True,
     help="Print JSON: an object for one run, an array for several.",
 )
+@output_options
 @click.pass_context
-def check(ctx: click.Context, runs: tuple[Path, ...], trace: Path | None, as_json: bool) -> None:
+def check(
+    ctx: click.Context,
+    runs: tuple[Path, ...],
+    trace: Path | None,
+    as_json: bool,
+    output: Path | None,
+    force: bool,
+) -> None:
     """Search runs for doubts.
 
     Reads every row of the log and computes the plan's fingerprint from them; exits 1 if a run is
     not valid. --trace also compares the rows with the plan of the trace that the runs replayed.
     """
-    summaries = add_shared_doubts([check_run(run, trace, show_progress) for run in find_runs(runs)])
+    paths = find_runs(runs)
+    deliver = choose_output(output, paths, force=force)
+    summaries = add_shared_doubts([check_run(run, trace, show_progress) for run in paths])
     if as_json:
         contents = [summary.to_json() for summary in summaries]
         names = ("run", "valid", "predicted", "doubts")
         echo_json([{name: content[name] for name in names} for content in contents])
     else:
-        echo(render_text(answer_runs(summaries, has_metrics=False)), nl=False)
+        deliver(answer_runs(summaries, has_metrics=False))
     ctx.exit(0 if all(summary.is_valid for summary in summaries) else 1)

@@ -1,5 +1,6 @@
 """Comparison of systems with one of them: configurations, equal work, ratios, verdicts."""
 
+import difflib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -14,7 +15,6 @@ from analysis.comparison.conditions import (
 from analysis.comparison.equal_work.measuring import EQUAL_WORK, Measured, measure_configuration
 from analysis.comparison.matching import Configuration, match_configurations
 from analysis.comparison.ratios import FAMILY, Ratio, compute_ratios
-from analysis.comparison.selection import select_metrics
 from analysis.comparison.trials import Trial
 from analysis.comparison.warnings import (
     QUIET,
@@ -26,6 +26,8 @@ from analysis.comparison.warnings import (
     warn_of_work,
 )
 from analysis.metrics.catalogue import describe
+from analysis.metrics.headlines import COMPARED
+from analysis.summary.run_summary import Summary
 from tracegen.errors import InputError
 
 LOAD: Final = frozenset(
@@ -275,3 +277,25 @@ def _describe_varied(systems: Mapping[str, Sequence[Trial]], names: Iterable[str
         against = " against ".join(values)
         texts.append(f"{name.replace('usable_bytes.', 'size of ').replace('_', ' ')} {against}")
     return texts
+
+
+def select_metrics(summaries: Sequence[Summary], metrics: Sequence[str] | None) -> list[str]:
+    """Return the requested metrics, or those of COMPARED that the runs have and that are not all 0.
+
+    Args:
+        summaries: of all runs that are compared, at least one.
+        metrics: the names asked for; none takes those of COMPARED.
+
+    Raises:
+        InputError: a name is not that of a number in the summaries.
+    """
+    names = list(summaries[0].numbers)
+    for name in metrics or ():
+        if name not in names:
+            near = difflib.get_close_matches(name, names, n=1)
+            remedy = f"did you mean {near[0]}?" if near else "see `analysis metrics`"
+            problem = "not a number in a summary of these runs"
+            raise InputError(problem, remedy, subject=name, setting="metrics")
+    if metrics:
+        return list(dict.fromkeys(metrics))
+    return [name for name in COMPARED if name in names and any(summary.numbers.get(name) for summary in summaries)]

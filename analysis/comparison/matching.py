@@ -1,6 +1,6 @@
 """Matching: runs of several systems that did the same work under the same conditions."""
 
-import itertools
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -283,9 +283,8 @@ def name_sets(sets: Sequence[Sequence[Path]]) -> list[str]:
     It is what their paths say, else the name of the first run of each, else a number.
     """
     firsts = [f"{runs[0].name} …" for runs in sets]
-    is_distinct = len(set(firsts)) == len(firsts) and max(map(len, firsts)) <= LABEL
     numbers = [f"set {number}" for number in range(1, len(sets) + 1)]
-    return find_path_names(sets) or (firsts if is_distinct else numbers)
+    return find_path_names(sets) or (firsts if _are_names(firsts) else numbers)
 
 
 def find_path_names(sets: Sequence[Sequence[Path]]) -> list[str] | None:
@@ -294,34 +293,28 @@ def find_path_names(sets: Sequence[Sequence[Path]]) -> list[str] | None:
     A name is what the names of its runs have in common, else of their folders, else the value in
     the names of cases of a sweep with one list, such as vllm of chat-engine=vllm.
     """
-    absolute = [[path.absolute() for path in runs] for runs in sets]
-    top = _common_folder(run.parent for runs in absolute for run in runs)
-    stems = [_common_stem([run.name for run in runs]) for runs in absolute]
-    shared = (_common_folder(run.parent for run in runs) for runs in absolute)
-    folders = [str(folder.relative_to(top)) for folder in shared]
+    parents = [[path.absolute().parent for path in runs] for runs in sets]
+    top = os.path.commonpath([folder for own in parents for folder in own])
+    stems = [_find_stem([run.name for run in runs]) for runs in sets]
+    folders = [os.path.relpath(os.path.commonpath(own), top) for own in parents]
     values = [name.partition("=")[2] or name for name in folders]
-    for names in (stems, folders, values):
-        distinct = {*names} - {"", "."}
-        if len(distinct) == len(names) and max(map(len, names)) <= LABEL:
-            return names
-    return None
+    return next(filter(_are_names, (stems, folders, values)), None)
 
 
-def _common_stem(names: Sequence[str]) -> str:
+def _are_names(names: Sequence[str]) -> bool:
+    """Return whether names are short, and distinguish what they name."""
+    distinct = {*names} - {"", "."}
+    return len(distinct) == len(names) and max(map(len, names)) <= LABEL
+
+
+def _find_stem(names: list[str]) -> str:
     """Return what names begin with, without a number that they share in part.
 
     The stem of run-11 and run-12 is run.
     """
-    stem = names[0]
-    for name in names[1:]:
-        pairs = zip(stem, name, strict=False)
-        stem = "".join(a for a, _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
-    rests = [name[len(stem) :] for name in names]
-    if any(rest[:1].isdigit() for rest in rests):
+    stem = os.path.commonprefix(names)  # noqa: RUF071 (names are no paths)
+    if all(name == stem for name in names):
+        return stem
+    if any(name[len(stem) :][:1].isdigit() for name in names):
         stem = stem.rstrip("0123456789")
-    return stem.rstrip("-_. ") if any(rests) else stem
-
-
-def _common_folder(folders: Iterable[Path]) -> Path:
-    first, *others = folders
-    return next(folder for folder in (first, *first.parents) if all(other.is_relative_to(folder) for other in others))
+    return stem.rstrip("-_. ")

@@ -12,7 +12,7 @@ from analysis.comparison.predictions import (
     PredictionCheck,
     PredictionError,
 )
-from analysis.comparison.tables import abbreviate_runs, list_doubt_kinds
+from analysis.comparison.warnings import abbreviate_runs, list_doubt_kinds
 from analysis.doubts.predictions import describe_profile
 from analysis.metrics.catalogue import CATALOGUE
 from analysis.summary.percentiles import NOTE

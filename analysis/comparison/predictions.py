@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from analysis.comparison.compare import select_metrics
 from analysis.comparison.conditions import conditions_of, find_differing, format_condition
 from analysis.comparison.intervals import compute_statistics
 from analysis.comparison.matching import (
@@ -16,7 +17,6 @@ from analysis.comparison.matching import (
     group_trials,
     name_configurations,
 )
-from analysis.comparison.selection import select_metrics
 from analysis.comparison.trials import Trial, check_common_plan, load_trials
 from analysis.comparison.warnings import count_doubts, warn_of_machines
 from analysis.doubts.predictions import describe_profile

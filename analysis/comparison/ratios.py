@@ -98,43 +98,52 @@ def compute_ratios(
 
 def _compute_ratio(measured: Sequence[Measured], a: str, b: str, metric: str) -> Ratio:
     """Compute a ratio with its interval; the verdict on it depends on other metrics."""
-    better: Better | None = "higher"
+    better: Better | None = "higher" if metric == EQUAL_WORK else describe(metric).better_system
     why = ""
-    if metric != EQUAL_WORK:
-        better = describe(metric).better_system
-        if better and not all(one.has_same_load(metric) for one in measured):
-            better, why = None, _OTHER_LOAD
-    empty = Ratio(metric, a, b, better, verdict="no verdict" if better else "not judged", why=why)
+    if better and not all(one.has_same_load(metric) for one in measured):
+        better, why = None, _OTHER_LOAD
     strata: list[Stratum] = []
     means: tuple[float | None, float | None] = (None, None)
     for one in measured:
         if missing := one.explain_missing(metric):
-            empty = replace(empty, why=missing)
+            why = missing
             continue
         values = [one.values(system, metric) for system in (a, b)]
         known = [[value for value in own if value is not None] for own in values]
         first, second = (statistics.fmean(own) if own else None for own in known)
         means = (first, second)
-        if all(own and len(own) == len(all_of) and min(own) > 0 for own, all_of in zip(known, values, strict=True)):
+        if all(map(_is_positive, values)):
             strata.append((known[0], known[1]))
-    empty = replace(empty, means=means if len(measured) == 1 else (None, None))
+    found = Ratio(
+        metric,
+        a,
+        b,
+        better,
+        means=means if len(measured) == 1 else (None, None),
+        verdict="no verdict" if better else "not judged",
+    )
     if not strata:
-        return replace(empty, why=empty.why or "missing or 0 in a trial")
+        return replace(found, why=why or "missing or 0 in a trial")
     is_cut = any(one.equal.is_cut for one in measured)
     estimate = estimate_ratio(strata, CUT_ERROR if is_cut else 0.0)
     each = [math.exp(estimate_ratio([stratum]).log) for stratum in strata]
-    ends = estimate.find_ends()
+    low, high = estimate.find_ends() or (None, None)
     return replace(
-        empty,
+        found,
         configurations=len(strata),
         ratio=math.exp(estimate.log),
-        low=ends[0] if ends else None,
-        high=ends[1] if ends else None,
+        low=low,
+        high=high,
         least=min(each),
         most=max(each),
         chance=estimate.chance,
-        why=empty.why or (_explain_no_interval(measured, a, b) if better and not ends else ""),
+        why=why or (_explain_no_interval(measured, a, b) if better and low is None else ""),
     )
+
+
+def _is_positive(values: Sequence[float | None]) -> bool:
+    """Return whether every trial has a value above 0."""
+    return bool(values) and all(value is not None and value > 0 for value in values)
 
 
 def _explain_no_interval(measured: Sequence[Measured], a: str, b: str) -> str:

@@ -16,6 +16,7 @@ from analysis.comparison.matching import Configuration
 from analysis.comparison.trials import Trial
 from analysis.metrics.catalogue import CATALOGUE
 from analysis.metrics.headlines import TOTALS
+from tracegen.errors import format_count
 
 MOST_LISTED: Final = 12
 """Most counts that are listed if runs differ in none of the totals."""
@@ -114,6 +115,18 @@ def count_doubts(trials: Iterable[Trial]) -> dict[str, int]:
     """Count the trials that have each kind of doubt."""
     kinds = (dict.fromkeys(doubt.kind for doubt in trial.summary.doubts) for trial in trials)
     return dict(Counter(kind for own in kinds for kind in own))
+
+
+def list_doubt_kinds(doubts: Mapping[str, int], runs: int) -> str:
+    """Return a sentence with the kinds of doubt, and how many of the runs have each."""
+    total = format_count(runs, "run")
+    kinds = (f"{kind} ({count} of {total})" for kind, count in doubts.items())
+    return f"Doubts: {', '.join(kinds)}; `analysis summary` explains them."
+
+
+def abbreviate_runs(runs: Sequence[str]) -> str:
+    """Return the paths of a few runs, or the first and the last of many."""
+    return ", ".join(runs) if len(runs) <= 3 else f"{runs[0]} … {runs[-1]}"
 
 
 @dataclass(frozen=True)

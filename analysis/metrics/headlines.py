@@ -8,16 +8,22 @@ from replayer.schema import TIERS
 from tracegen.schema import ENUMS
 
 _TOUCHED: Final = [f"{tier}_{direction}" for tier in TIERS for direction in ("read", "write")]
-_HEADINGS: Final = {"bytes": "GiB", "bytes/day": "TB/day"}
-"""Units that people read in another one."""
+_READ_IN: Final = {"bytes": ("GiB", 2**30), "bytes/day": ("TB/day", 1e12)}
+"""Units that people read in another one, with its size."""
 
 
 def heading(name: str) -> str:
     """Return a metric's label with the unit that people read; counts name what they count."""
     metric = CATALOGUE[name]
     is_plain = metric.unit in ("", "share", "ratio", *COUNT_UNITS)
-    unit = _HEADINGS.get(metric.unit, "" if is_plain else metric.unit)
+    unit, _ = _READ_IN.get(metric.unit, ("" if is_plain else metric.unit, 1))
     return f"{metric.label}, {unit}" if unit else metric.label
+
+
+def scale(name: str, value: float) -> float:
+    """Return a metric's value in the unit of its heading."""
+    _, size = _READ_IN.get(CATALOGUE[name].unit, ("", 1))
+    return value if size == 1 else value / size
 
 
 # The summary of a run. Indented lines are parts of the line above, + and = show sums.

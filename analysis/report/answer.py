@@ -5,8 +5,8 @@ from typing import Final
 
 import polars as pl
 
+from analysis.comparison.export import convert_comparison
 from analysis.comparison.intervals import summarise_metric
-from analysis.comparison.rows import convert_comparison
 from analysis.comparison.sentences import describe_comparison
 from analysis.report.charts import CHARTED, list_other_tables, list_run_charts
 from analysis.report.comparison_charts import COMPARISON, compare_in_charts, draw_spread

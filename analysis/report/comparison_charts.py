@@ -1,23 +1,28 @@
 """Systems compared: the forest of ratios with its table, and the spread of trials."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import polars as pl
+from msgspec import structs
 
+from analysis.comparison.answer import Row, list_rows, tabulate_rows
 from analysis.comparison.compare import Comparison
 from analysis.comparison.intervals import summarise_metric
 from analysis.comparison.ratios import Ratio
-from analysis.comparison.rows import Row, list_remarks, tabulate_comparison
-from analysis.comparison.sentences import count_better
+from analysis.comparison.sentences import (
+    count_better,
+    describe_verdict,
+    format_ends,
+    format_times,
+)
 from analysis.metrics.catalogue import describe
 from analysis.metrics.headlines import CHARTED, heading
 from analysis.report.data import DRAWN, Gathered
-from views.answer import Axis, Chart, Column, Rule, Table
+from views.answer import Axis, Chart, Rule, Table
 from views.numbers import format_value
 
 COMPARISON: Final = "Comparison at equal work"
-_TONES: Final = {"better": "cpu", "worse": "nvme", "equal": "muted", "open": "muted"}
 _READING: Final = (
     "The dot is the ratio of the geometric means of trials, turned so that right is better, and the"
     " bar its 95% interval: a bar that touches the line at 1 shows no difference. Of several metrics"
@@ -30,34 +35,23 @@ _LEAST_REACH: Final = 0.01
 
 def compare_in_charts(comparison: Comparison) -> tuple[list[Chart], list[Table]]:
     """Return the forest of ratios, the values behind it, and the trials; empty without ratios."""
-    groups = tabulate_comparison(comparison)
-    remarks = [*list_remarks(comparison), *comparison.warnings]
-    if not groups and not remarks:  # the sentence says why a single pair is not compared
+    rows = list_rows(comparison)
+    values = structs.replace(tabulate_rows(comparison), section=COMPARISON)
+    if not rows and not values.notes:  # the sentence says why a single pair is not compared
         return [], []
-    compared = comparison.compared
-    name = compared[0].name if len(compared) == 1 else "system"
-    rows = [(": ".join(filter(None, (one.title, row.head))), row) for one in groups for row in one.rows]
-    heads = [comparison.baseline, name, "ratio", "95% interval", "what it shows"]
-    values = Table(
-        name="comparison",
-        title=f"{name} against {comparison.baseline}",
-        columns=[Column(head) for head in ("", *heads)],
-        rows=[[label, row.old, row.new, row.times, row.interval, row.words] for label, row in rows],
-        notes=remarks,
-        section=COMPARISON,
-    )
+    name = comparison.compared[0].name if len(comparison.compared) == 1 else "system"
     tones = {
-        "better": f"{name} is better",
-        "worse": f"{comparison.baseline} is better",
-        "equal": "no difference shown",
-        "open": "no verdict",
+        f"{name} is better": "cpu",
+        f"{comparison.baseline} is better": "nvme",
+        "no difference shown": "muted",
+        "no verdict": "muted",
     }
-    marks = [_make_mark(label, row, tones[row.tone]) for label, row in rows]
+    marks = [_make_mark(row, [*tones]) for row in rows]
     if not any(mark["x"] for mark in marks):
         return [], [values]
     forest = Chart(
         name="sides",
-        title=f"{name} against {comparison.baseline}",
+        title=values.title,
         caption=_READING,
         kind="intervals",
         rows=pl.DataFrame(marks, infer_schema_length=None),
@@ -65,28 +59,30 @@ def compare_in_charts(comparison: Comparison) -> tuple[list[Chart], list[Table]]
             title=f"◀ {comparison.baseline} better    |    {name} better ▶",
             is_ratio=True,
         ),
-        y=Axis(title="", order=[label for label, _ in rows]),
-        series=[*tones.values()],
-        colours={words: _TONES[tone] for tone, words in tones.items()},
+        y=Axis(title="", order=[row.label for row in rows]),
+        series=[*tones],
+        colours=tones,
         rules=[Rule(label="1", x=1.0)],
         section=COMPARISON,
     )
     return [forest], [values]
 
 
-def _make_mark(label: str, row: Row, tone: str) -> dict[str, str | float | None]:
-    at, low, high = turn(row.ratio)
-    interval = "" if row.interval == "–" else f" ({row.interval})"
-    text = f"{row.times}{interval}"
-    note = f"{label}: {text}: {row.words}"
+def _make_mark(row: Row, tones: Sequence[str]) -> dict[str, str | float | None]:
+    ratio = row.ratio
+    at, low, high = turn(ratio)
+    text = format_times(ratio) + (f" ({format_ends(ratio)})" if ratio.low is not None else "")
+    tone = 2 if ratio.verdict == "not apart" else 3
+    if ratio.verdict == "apart":
+        tone = 0 if ratio.winner == ratio.a else 1
     return {
-        "y": label,
+        "y": row.label,
         "x": at,
         "low": low,
         "high": high,
-        "series": tone,
+        "series": tones[tone],
         "text": text,
-        "note": note,
+        "note": f"{row.label}: {text}: {describe_verdict(ratio)}",
     }
 
 

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from typing import Final
 
+from analysis.comparison.answer import format_means, name_unit_of_work
 from analysis.comparison.compare import Comparison, Pair
 from analysis.comparison.equal_work.measuring import EQUAL_WORK
 from analysis.comparison.intervals import summarise_metric
 from analysis.comparison.ratios import Ratio
-from analysis.comparison.rows import format_means, name_unit_of_work
 from analysis.comparison.sentences import describe_verdict, format_ends, format_times
 from analysis.metrics.catalogue import describe
 from analysis.report.data import Gathered

@@ -9,11 +9,10 @@ from analysis.metrics.catalogue import CATALOGUE, describe
 from analysis.metrics.headlines import REPORT
 from analysis.report.data import Gathered
 from analysis.report.sides import Subject
-from analysis.summary.numbers import format_alike
 from analysis.summary.percentiles import bracketed, is_thin, note
 from replayer.schema import TIERS, Machine, to_plain
 from views.answer import Cell, Column, Table
-from views.numbers import format_number
+from views.numbers import format_alike, format_number
 
 HEADLINES: Final = "Headline figures"
 SETTINGS: Final = "Machine and settings"
@@ -94,7 +93,8 @@ def _list_cells(data: Gathered, name: str) -> Iterator[str]:
     values = [
         end for _, one in each for end in (one.mean if one.more_than is None else one.more_than, one.low, one.high)
     ]
-    texts = iter(format_alike(name, values) if name != _WORD else map(str, values))
+    unit = "share" if describe(name).is_share else ""
+    texts = iter(format_alike(values, unit) if name != _WORD else map(str, values))
     for own, one in each:
         mean, low, high = next(texts), next(texts), next(texts)
         if name == _WORD:

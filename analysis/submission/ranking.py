@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from analysis.comparison.answer import list_remarks
 from analysis.comparison.compare import Comparison, compare_as_found
 from analysis.comparison.equal_work.measuring import EQUAL_WORK
-from analysis.comparison.rows import convert_comparison, list_remarks
+from analysis.comparison.export import convert_comparison
 from analysis.comparison.sentences import describe_pair
 from analysis.comparison.trials import load_sets
 from analysis.metrics.catalogue import describe

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+import polars as pl
 from msgspec.structs import asdict
 
 from analysis.log.columns import GIB
 from analysis.metrics.catalogue import describe
-from analysis.metrics.headlines import SUMMARY, heading
+from analysis.metrics.headlines import SUMMARY, heading, scale
 from analysis.runs.plan_order import describe_order, describe_rules
 from analysis.summary.across_runs import LISTED, group_trials, list_doubt_lines
 from analysis.summary.percentiles import is_thin, note
@@ -22,8 +23,6 @@ from tracegen.schema import ENUMS
 from views.answer import Answer, Cell, Column, Table
 from views.numbers import format_number
 
-_SCALES: Final = {"bytes": GIB, "bytes/day": 1e12}
-"""Bytes of the units that people read, by those of metrics."""
 _WHY: Final = {
     "VALID": "complete, no move failed, log and plan agree",
     "VALID PREDICTION": "complete, log and plan agree; nothing was measured",
@@ -58,6 +57,8 @@ def answer_runs(summaries: Sequence[Summary], *, has_metrics: bool = True) -> An
         sentence=f"{said}." if is_single else compare_work(summaries),
         tables=tables,
         doubts=list_doubt_lines(names, summaries),
+        records=pl.DataFrame([{"run": summary.run, **summary.values} for summary in summaries]),
+        data={"runs": [summary.to_json() for summary in summaries]},
     )
 
 
@@ -181,12 +182,11 @@ def _unit(name: str) -> str:
 def _read_cell(summary: Summary, name: str) -> Cell:
     """Return a metric's value as people read it: what it exceeds, or in brackets with few samples."""
     value = summary.values[name]
-    scale = _SCALES.get(describe(name).unit, 1)
     if value is None and name in summary.more_than:
-        return f"> {format_number(summary.more_than[name] / scale)}"
+        return f"> {format_number(scale(name, summary.more_than[name]))}"
     if value is None or isinstance(value, str):
         return value
-    scaled = value if scale == 1 else value / scale
+    scaled = scale(name, value)
     return f"({format_number(scaled)})" if is_thin(name, summary.metrics) else scaled
 
 

@@ -49,6 +49,11 @@ class Term:
         """Return the names of all metrics in a summary."""
         return [metric.name for family in self.families for metric in family.expand()]
 
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The names by which it is found."""
+        return (self.metric, *self.names, *self.expanded())
+
 
 def terms() -> list[Term]:
     """Return every definition, in the order of the catalogue."""
@@ -59,11 +64,6 @@ def terms() -> list[Term]:
     ]
 
 
-def about(group: str) -> str:
-    """Return what all metrics of a group have in common."""
-    return next(one.about for one in GROUPS if one.name == group)
-
-
 def find_terms(names: Sequence[str]) -> list[Term]:
     """Return the terms that names mean: groups, metrics, families, ALIASES; all without names.
 
@@ -72,19 +72,18 @@ def find_terms(names: Sequence[str]) -> list[Term]:
             definitions with the word.
     """
     every = terms()
-    known = {name for term in every for name in (term.metric, *term.names, *term.expanded())}
-    wanted = {ALIASES.get(name.lower(), name) for name in names}
-    unknown = [name for name in names if not {name, ALIASES.get(name.lower())} & known]
-    if unknown:
-        raise InputError(f"no metric is named {unknown[0]!r}", _hint(unknown[0], every))
-    return [term for term in every if not names or wanted & {term.metric, *term.names, *term.expanded()}]
+    wanted = {name: {name, ALIASES.get(name.lower(), name)} for name in names}
+    found = [term for term in every if not names or set().union(*wanted.values()) & {*term.keys}]
+    known = {key for term in found for key in term.keys}
+    for name in names:
+        if not wanted[name] & known:
+            raise InputError(f"no metric is named {name!r}", _hint(name, every))
+    return found
 
 
 def _hint(word: str, every: Sequence[Term]) -> str:
     """Suggest the name most like a word, else the names whose definitions have the word."""
-    groups = [group.name for group in GROUPS]
-    names = [name for term in every for name in term.expanded()]
-    likely = difflib.get_close_matches(word, [*groups, *names], 1)
+    likely = difflib.get_close_matches(word, [key for term in every for key in term.keys], 1)
     if not likely:
         whole = re.compile(rf"(?<![^\W_]){re.escape(word)}", re.IGNORECASE)
         texts = {term.names[0]: " ".join((*term.names, term.definition)) for term in every}
@@ -116,9 +115,10 @@ def _family(family: Metric) -> dict[str, Any]:
 
 def text(found: Sequence[Term]) -> str:
     """Return terms for a terminal: a group's title, then a line or two for each definition."""
+    about = {group.name: group.about for group in GROUPS}
     lines = []
     for group, members in groupby(found, key=lambda term: term.metric):
-        lines += ["", f"{group}: {about(group)}"]
+        lines += ["", f"{group}: {about[group]}"]
         for term in members:
             better = term.families[0].better
             direction = f" ({better} is better)" if better else ""

@@ -8,9 +8,10 @@ t(W). docs/comparing.md derives it and says where it fails.
 
 import math
 import statistics
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from typing import Final, TypeVar
 
 import polars as pl
 
@@ -45,10 +46,11 @@ _WHOLE: Final = "compare whole runs (--duration unlimited)"
 _LOAD: Final = f"replay with more users or without pauses, or {_WHOLE}"
 _LONGER_OR_LOAD: Final = f"{_LONGER}, with more users or without pauses, or {_WHOLE}"
 
+T = TypeVar("T")
 Works = Mapping[str, Sequence[Work]]
 """The work of each trial by system."""
-Spans = Mapping[str, Sequence[float]]
-"""t(W) of each trial by system, in s since its warm-up."""
+Stretch = tuple[str, Work, float]
+"""A trial: its system, its work, and its t(W) in s since its warm-up."""
 
 
 @dataclass(frozen=True)
@@ -102,24 +104,24 @@ def find_equal_work(works: Works, unit: Unit) -> EqualWork:
     """
     every = [work for own in works.values() for work in own]
     amount = min(work.total for work in every)
-    spans = {system: [work.find_time(amount) for work in own] for system, own in works.items()}
-    is_cut = any(work.is_cut for work in every)
-    tokens = _sum_means(works, spans, "tokens")
+    each = [(system, work, work.find_time(amount)) for system, own in works.items() for work in own]
+    spans = _measure_each(each, lambda _, span: span)
+    ends = _measure_each(each, lambda work, span: work.begin_ns + round(span * 1e9))
+    busy = _measure_each(each, Work.measure_busy)
+    tokens = _sum_means(each, "tokens")
     mix = max(tokens) / min(tokens) - 1 if min(tokens) > 0 else math.inf if max(tokens) > 0 else 0.0
+    is_cut = any(work.is_cut for work in every)
     reason, remedy = "", ""
     if is_cut or amount <= 0:
-        reason, remedy = next(_find_reasons(works, spans, amount, mix, unit), ("", ""))
-    missed = [sums / amount for sums in _sum_means(works, spans, "missed")] if amount > 0 else [0.0]
+        reason, remedy = next(_find_reasons(each, amount, mix, unit), ("", ""))
+    missed = [sums / amount for sums in _sum_means(each, "missed")] if amount > 0 else [0.0]
     return EqualWork(
         unit,
         amount,
         spans_s=spans,
-        ends_ns={
-            system: [work.begin_ns + round(span * 1e9) for work, span in zip(own, spans[system], strict=True)]
-            for system, own in works.items()
-        },
+        ends_ns=ends,
         is_cut=is_cut,
-        busy={system: _mean_busy(own, spans[system]) for system, own in works.items()},
+        busy={system: _mean_known(shares) for system, shares in busy.items()},
         reason=reason,
         remedy=remedy,
         same_tokens=mix <= SAME,
@@ -127,23 +129,27 @@ def find_equal_work(works: Works, unit: Unit) -> EqualWork:
     )
 
 
-def _sum_means(works: Works, spans: Spans, column: str) -> list[float]:
+def _measure_each(each: Sequence[Stretch], measure: Callable[[Work, float], T]) -> dict[str, list[T]]:
+    """Return what a function of work and span returns for each trial, by system."""
+    values: dict[str, list[T]] = {}
+    for system, work, span in each:
+        values.setdefault(system, []).append(measure(work, span))
+    return values
+
+
+def _sum_means(each: Sequence[Stretch], column: str) -> list[float]:
     """Sum a column over the span of each trial; return the means of both systems."""
-    return [
-        statistics.fmean(work.sum_until(span, column) for work, span in zip(own, spans[system], strict=True))
-        for system, own in works.items()
-    ]
+    sums = _measure_each(each, lambda work, span: work.sum_until(span, column))
+    return [*map(statistics.fmean, sums.values())]
 
 
-def _mean_busy(works: Sequence[Work], spans: Sequence[float]) -> float | None:
-    shares = [work.measure_busy(span) for work, span in zip(works, spans, strict=True)]
+def _mean_known(shares: Sequence[float | None]) -> float | None:
     known = [share for share in shares if share is not None]
     return statistics.fmean(known) if known else None
 
 
-def _find_reasons(works: Works, spans: Spans, amount: float, mix: float, unit: Unit) -> Iterator[tuple[str, str]]:
+def _find_reasons(each: Sequence[Stretch], amount: float, mix: float, unit: Unit) -> Iterator[tuple[str, str]]:
     """Yield why the ratio of cut runs may be that of their loads, and the remedy."""
-    each = [(system, *pair) for system, own in works.items() for pair in zip(own, spans[system], strict=True)]
     if amount <= 0 or min(span for *_, span in each) <= 0:
         yield "a run did no work in its window", _LONGER
         return
@@ -157,8 +163,8 @@ def _find_reasons(works: Works, spans: Spans, amount: float, mix: float, unit: U
             device = "drive" if work.has_drive else "memory"
             text = f"the {device} of {system} was busy {busy:.1%} of the time ({BUSY:.0%} needed)"
             yield f"the load limits, not the {device}: {text}", _LOAD
-    starved = _measure_starved(works, spans)
-    unlike = _compare_drives(works, spans) if unit == "bytes" else 0.0
+    starved = _measure_starved(each)
+    unlike = _compare_drives(each) if unit == "bytes" else 0.0
     if starved > LOST - unlike and starved >= unlike:
         text = f"with fewer moves in flight a system may have lost {starved:.2%} of its rate"
         yield f"the load limits: {text} (at most {max(LOST - unlike, 0.0):.2%})", _LONGER_OR_LOAD
@@ -171,13 +177,13 @@ def _find_reasons(works: Works, spans: Spans, amount: float, mix: float, unit: U
     overlap = _measure_overlap(each, amount, unit)
     if overlap < OVERLAP:
         yield f"only {overlap:.1%} of the work is the same in both ({OVERLAP:.0%} needed)", _LONGER
-    first, second = _compare_halves(works, spans, amount)
+    first, second = _compare_halves(each, amount)
     if max(first, second) > (1 + HALVES) * min(first, second):
         text = f"the ratio moves: {first:.2f} in the first half of the work, {second:.2f} in the second"
         yield text, f"{_LONGER}, or {_WHOLE}"
 
 
-def _measure_starved(works: Works, spans: Spans) -> float:
+def _measure_starved(each: Sequence[Stretch]) -> float:
     """Return the share of its rate that a drive may have lost by fewer moves in flight.
 
     Reads, writes or both may limit: that which is always busy and lost least. A system without a
@@ -187,12 +193,9 @@ def _measure_starved(works: Works, spans: Spans) -> float:
     for sides in (TOUCHES, ("read",), ("write",)):
         if lost <= LOST / 10:  # each takes seconds of millions of moves
             break
-        loads = [
-            [_measure_load(*pair, sides) for pair in zip(own, spans[system], strict=True)]
-            for system, own in works.items()
-        ]
+        loads = _measure_each(each, partial(_measure_load, sides=sides)).values()
         known = [[load for load in own if load is not None and load.busy >= BUSY] for own in loads]
-        if known == loads:
+        if known == [*loads]:
             depths = [statistics.fmean(load.depth for load in own) for own in known]
             power = max(load.power for own in known for load in own)
             lost = min(lost, 1 - (min(depths) / max(depths)) ** power)
@@ -203,12 +206,11 @@ def _measure_load(work: Work, span: float, sides: Collection[str]) -> DriveLoad 
     return work.measure_load(sides if work.has_drive else (), span)
 
 
-def _compare_drives(works: Works, spans: Spans) -> float:
+def _compare_drives(each: Sequence[Stretch]) -> float:
     """Return by how much the bytes that the drives moved differ, as a share of one's."""
-    sides = [_sum_means(works, spans, f"{side}_bytes") for side in TOUCHES]
-    moved = [*zip(*sides, strict=True)]
-    most = max(sum(sides) for sides in moved)
-    return sum(abs(one - other) for one, other in zip(*moved, strict=True)) / most if most else 0.0
+    moved = [_sum_means(each, f"{side}_bytes") for side in TOUCHES]
+    most = max(map(sum, zip(*moved, strict=True)))
+    return sum(abs(one - other) for one, other in moved) / most if most else 0.0
 
 
 def _measure_overlap(each: Sequence[tuple[str, Work, float]], amount: float, unit: Unit) -> float:
@@ -224,14 +226,10 @@ def _measure_overlap(each: Sequence[tuple[str, Work, float]], amount: float, uni
     return float(min(shares)) / amount
 
 
-def _compare_halves(works: Works, spans: Spans, amount: float) -> tuple[float, float]:
+def _compare_halves(each: Sequence[Stretch], amount: float) -> tuple[float, float]:
     """Return the ratios of the systems' mean times for each half of the work."""
-    halves = [
-        [
-            (half := statistics.fmean(work.find_time(amount / 2) for work in own)),
-            statistics.fmean(spans[system]) - half,
-        ]
-        for system, own in works.items()
-    ]
-    (first, second), (other_first, other_second) = halves
-    return first / other_first, second / other_second
+    halves = _measure_each(each, lambda work, _: work.find_time(amount / 2))
+    wholes = _measure_each(each, lambda _, span: span)
+    first, other_first = map(statistics.fmean, halves.values())
+    whole, other_whole = map(statistics.fmean, wholes.values())
+    return first / other_first, (whole - first) / (other_whole - other_first)

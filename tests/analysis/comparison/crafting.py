@@ -12,11 +12,11 @@ from click.testing import CliRunner
 
 from analysis.cli import main
 from analysis.comparison import trials
+from analysis.comparison.answer import answer_comparison
 from analysis.comparison.compare import Comparison, compare_as_found, compare_systems
 from analysis.comparison.equal_work import measuring
 from analysis.comparison.equal_work.work import Unit, Work
 from analysis.comparison.matching import name_sets
-from analysis.comparison.text import render_comparison
 from analysis.comparison.trials import load_sets
 from analysis.metrics.headlines import SIDES
 from analysis.runs.run import Doubt, Run
@@ -24,6 +24,7 @@ from analysis.summary.run_summary import Summary
 from replayer.schema import TIERS
 from tests.support.predicted_runs import PROFILE, predict
 from tests.support.summaries import FAILED, summary_of
+from views.text import render_text
 
 GIB = 2**30
 
@@ -63,7 +64,8 @@ def compare_found(systems: dict[str, list[Path]], *, is_given: bool = False) -> 
 
 
 def render(comparison: Comparison) -> str:
-    return "\n".join(render_comparison(comparison))
+    """Return what the command prints."""
+    return render_text(answer_comparison(comparison, [], {})).rstrip()
 
 
 def even_work(seconds: float, moves: int = 200, amount: float = 2.0**20, *, is_cut: bool = False) -> Work:

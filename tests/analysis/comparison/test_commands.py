@@ -2,6 +2,7 @@
 
 import csv
 import json
+from pathlib import Path
 
 import pytest
 
@@ -13,9 +14,9 @@ def test_two_sets_are_compared_as_typed(craft: Craft) -> None:
     done = typed(*fast, "--against", *slow)
     assert done.exit_code == 0, done.output
     lines = done.output.splitlines()
-    assert lines[0].startswith("fast  3 runs: ")
-    assert lines[1].startswith("slow  3 runs: ")
-    (row,) = [line for line in lines if line.startswith("throughput, tok/s")]
+    assert lines[1].startswith("  fast: 3 runs: ")
+    assert lines[2].startswith("  slow: 3 runs: ")
+    (row,) = [line for line in lines if line.startswith("  throughput, tok/s")]
     assert row.split("  ")[-1] == "fast is better"
     assert "2.0 ×" in row
     assert "Doubts: short run (6 of 6 runs)" in done.output
@@ -51,20 +52,22 @@ def test_csv_has_the_ratios_of_the_text_and_why_there_are_none(craft: Craft) -> 
     assert (rows[0]["metric"], rows[0]["unit"]) == ("equal_work", "bytes/s")
 
 
+def test_the_answer_is_written_in_the_format_of_its_file(craft: Craft, tmp_path: Path) -> None:
+    runs = (*three(craft, "a", (2.0, 2.2)), "--against", *three(craft, "b", (1.0, 1.1)))
+    for name in ("x.md", "x.json", "x.csv", "x.html", "x.txt"):
+        assert typed(*runs, "-o", tmp_path / name).exit_code == 0
+    assert json.loads((tmp_path / "x.json").read_text())["ranking"] == ["a", "b"]
+    assert (tmp_path / "x.csv").read_text().startswith("configuration,system,baseline,")
+    again = typed(*runs, "-o", tmp_path / "x.md")
+    assert (again.exit_code, again.stdout) == (2, "")
+    assert typed(*runs, "-o", tmp_path / "x.md", "--force").exit_code == 0
+
+
 def test_a_single_set_shows_its_statistics(craft: Craft) -> None:
     done = typed(*three(craft, "a", (1.0, 2.0, 3.0)))
-    (row,) = [line for line in done.output.splitlines() if line.strip().startswith("wall_clock_tok_s")]
-    assert row.split() == [
-        "wall_clock_tok_s",
-        "3",
-        "200",
-        "100",
-        "50.0%",
-        "200",
-        "45.7",
-        "..",
-        "722",
-    ]  # ln 100, ln 200 and ln 300 have the mean 5.202 and the deviation 0.556: exp(5.202 ± 4.303 × 0.556 / √3)
+    (row,) = [line for line in done.output.splitlines() if line.startswith("  wall_clock_tok_s ")]
+    assert row.split()[1:] == ["3", "200", "100", "50.0%", "200", "45.71", "722.3"]
+    # ln 100, ln 200 and ln 300 have the mean 5.202 and the deviation 0.556: exp(5.202 ± 4.303 × 0.556 / √3)
 
 
 def test_workloads_are_shown_next_to_each_other(craft: Craft) -> None:

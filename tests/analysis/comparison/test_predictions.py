@@ -213,7 +213,7 @@ def test_predictions_are_compared_with_each_other_and_marked(craft: Craft) -> No
     shown = typed(a, "--against", b).output
     assert "PREDICTED, not measured: fast: with the profile drive (measured)" in shown
     assert "PREDICTED, not measured: slow: with the profile acme-1 (data sheet: acme" in shown
-    (row,) = [line for line in shown.splitlines() if line.startswith("throughput, tok/s")]
+    (row,) = [line for line in shown.splitlines() if line.startswith("  throughput, tok/s")]
     assert row.split()[2:] == ["100", "200", "2.00", "×", "–", "no", "verdict:", "predicted"]
     assert "WARNING" not in shown
     rows = list(csv.DictReader(typed(a, "--against", b, "--csv").stdout.splitlines()))

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from analysis.comparison.answer import list_remarks, list_rows
 from analysis.comparison.equal_work.measuring import EQUAL_WORK
-from analysis.comparison.rows import convert_comparison, list_remarks, tabulate_comparison, tabulate_trials
-from analysis.comparison.sentences import describe_comparison
+from analysis.comparison.export import convert_comparison
+from analysis.comparison.sentences import describe_comparison, format_times
 from tests.analysis.comparison.crafting import Craft, compare_found, three
 
 DRIVES = {
@@ -54,18 +55,14 @@ def test_two_drives_worked_by_hand(craft: Craft) -> None:
         " P95 of NVMe reads 0.67 × (0.65 to 0.68);"
         " no difference shown: P95 of the storage part of TTFT 1.0 × (0.8 to 1.3)."
     )
-    (group,) = tabulate_comparison(found)
-    assert [(row.old, row.new, row.times, row.tone) for row in group.rows] == [
-        ("0.0150", "0.0195", "1.30 ×", "better"),
-        ("1,000", "1,300", "1.30 ×", "better"),
-        ("2.00", "3.00", "1.50 ×", "open"),  # shown, and not one of the metrics named beforehand
-        ("30.0", "20.0", "0.67 ×", "better"),
-        ("90.0", "90.0", "1.0 ×", "equal"),
+    rows = [(row.old, row.new, format_times(row.ratio), row.ratio.winner) for row in list_rows(found)]
+    assert rows == [
+        ("0.0150", "0.0195", "1.30 ×", "new"),
+        ("1,000", "1,300", "1.30 ×", "new"),
+        ("2", "3", "1.50 ×", None),  # shown, and not one of the metrics named beforehand
+        ("30", "20", "0.67 ×", "new"),
+        ("90", "90", "1.0 ×", None),
     ]
-    head, *rows = tabulate_trials(found)
-    assert head[:3] == ["system", "trial", "configuration"]
-    assert [row[0] for row in rows] == ["old"] * 3 + ["new"] * 3
-    assert rows[0][3:5] == ["990", "1.98"]
 
 
 def test_another_load_is_refused_unless_a_baseline_is_named(craft: Craft) -> None:
@@ -78,7 +75,7 @@ def test_another_load_is_refused_unless_a_baseline_is_named(craft: Craft) -> Non
     assert describe_comparison(refused) == (
         "many is not compared with few: they ran another load: users 8 (many) against 4 (few)."
     )
-    assert tabulate_comparison(refused) == []
+    assert list_rows(refused) == []
     given = compare_found(systems, is_given=True)
     assert describe_comparison(given).startswith("many is better than few: equal work per second")
     assert "They differ in users 8 (many) against 4 (few)." in list_remarks(given)
@@ -108,8 +105,8 @@ def test_several_configurations_have_a_row_each(craft: Craft) -> None:
         for side, speed, growth in (("old", 1.0, 1.0), ("new", 2.0, 4.0))
     }
     found = compare_found(systems)
-    group = next(group for group in tabulate_comparison(found) if group.title == "throughput, tok/s")
-    assert [(row.head, row.old, row.new, row.ratio.ratio) for row in group.rows] == [
+    rows = [row for row in list_rows(found) if row.label.startswith("throughput, tok/s: ")]
+    assert [(row.label.partition(": ")[2], row.old, row.new, row.ratio.ratio) for row in rows] == [
         ("all configurations", "", "", pytest.approx(4.0)),
         ("users 4", "100", "200", pytest.approx(2.0)),
         ("users 8", "100", "800", pytest.approx(8.0)),
@@ -130,7 +127,7 @@ def test_three_systems_have_a_row_each_and_one_sentence(craft: Craft) -> None:
     assert text.startswith("Against base, equal work per second: fast 2.0 × (95% interval ")
     assert text.index("fast") < text.index("same")
     assert text.endswith(", no difference shown.")
-    assert [row.head for row in tabulate_comparison(found)[0].rows] == ["fast", "same"]
+    assert [row.label.partition(": ")[2] for row in list_rows(found)[:2]] == ["fast", "same"]
     refusal = "other is not compared with base: they ran another load: pace open (other) against asap (base)."
     assert refusal in list_remarks(found)
 
@@ -154,7 +151,7 @@ def test_metrics_without_values_are_named_once_with_the_reason(craft: Craft) -> 
         for side, values in (("old", {}), ("new", {"nvme_read_p95_ms": 5.0}))
     }
     found = compare_found(systems)
-    assert "nvme reads, P95, ms" not in {group.title for group in tabulate_comparison(found)}
+    assert not [row for row in list_rows(found) if row.label.startswith("nvme reads, P95")]
     (line,) = [remark for remark in list_remarks(found) if remark.startswith("Not compared: ")]
     assert line == "Not compared: nvme reads, P95, ms: missing or 0 in a trial."
 
