@@ -8,15 +8,16 @@ from analysis.assessment import criteria, other_tools
 from analysis.commands.directories import find_runs
 from analysis.commands.terminal import echo, echo_json, show_progress
 from analysis.summary.summary import summarise
+from tracegen.console.commands import Word, command
 
 
-@click.command(
+@command(
     epilog="Example: analysis assess run1 --threshold nvme_read_p95_ms=50 --reference vllm.json",
 )
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
     "--profile",
-    type=click.Choice(list(criteria.PROFILES)),
+    type=Word(list(criteria.PROFILES)),
     default="latency",
     show_default=True,
     help="Set of criteria.",

@@ -22,6 +22,7 @@ from analysis.comparison.warnings import (
     warn_of_machines,
     warn_of_predictions,
 )
+from tracegen.console.commands import Command, Word
 from tracegen.errors import InputError
 from tracegen.progress import Advance
 from views.answer import Answer
@@ -65,7 +66,7 @@ def split_sets(runs: tuple[Path, ...]) -> list[list[Path]]:
     return sets
 
 
-class CompareCommand(click.Command):
+class CompareCommand(Command):
     """Command whose runs form sets: each --against begins one. Options of click cannot do that."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -93,7 +94,7 @@ class CompareCommand(click.Command):
 )
 @click.option(
     "--by",
-    type=click.Choice(["workload"]),
+    type=Word(["workload"]),
     help="Show sets of different workloads in columns, without ratios.",
 )
 @click.option(

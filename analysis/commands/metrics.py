@@ -6,9 +6,10 @@ import click
 
 from analysis.commands.terminal import echo
 from analysis.summary import glossary
+from tracegen.console.commands import command
 
 
-@click.command(epilog="Example: analysis metrics hit_rate")
+@command(epilog="Example: analysis metrics hit_rate")
 @click.argument("names", nargs=-1)
 @click.option(
     "--json",

@@ -15,6 +15,7 @@ from analysis.report.labels import check_text, parse_label
 from analysis.sweeps.answer import answer_sweep
 from analysis.sweeps.search import answer_search
 from analysis.sweeps.sweep import open_sweep
+from tracegen.console.commands import Word, command, option_group
 from tracegen.errors import InputError
 from views.answer import Answer
 from views.formats import FORMATS, check_folder, choose_format, write_file
@@ -24,35 +25,44 @@ _OF_FILES = ("runs", "output", "form", "charts", "title", "force")
 _FORMS = ("html", "md", "csv", "json")
 
 
-@click.command(epilog="Example: analysis report run1 run2 -o report.html")
+@command(epilog="Example: analysis report run1 run2 -o report.html")
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    help="Write this file, in the format of its suffix.",
+@option_group(
+    "Report",
+    "-o report.html --baseline slow-1",
+    click.option(
+        "-o",
+        "--output",
+        type=click.Path(path_type=Path),
+        help="Write this file, in the format of its suffix.",
+    ),
+    click.option(
+        "--format",
+        "form",
+        type=Word(_FORMS),
+        help="Write this format.",
+    ),
+    click.option(
+        "--baseline",
+        type=click.Path(path_type=Path),
+        metavar="RUN",
+        help="Compare all systems with that of this run. Default: the first.",
+    ),
+    click.option("--title", default="", metavar="TEXT", help="Head the page with this title."),
+    click.option(
+        "--label",
+        multiple=True,
+        metavar="NAME=DIR",
+        help="Call the runs in a directory, or those that a pattern names, by this name; may be repeated.",
+    ),
+    click.option(
+        "--charts",
+        type=click.Path(path_type=Path),
+        metavar="DIR",
+        help="Save each chart as SVG and PNG in this folder.",
+    ),
+    click.option("--force", is_flag=True, help="Replace files that exist."),
 )
-@click.option("--format", "form", type=click.Choice(_FORMS), help="Write this format.")
-@click.option(
-    "--baseline",
-    type=click.Path(path_type=Path),
-    metavar="RUN",
-    help="Compare all systems with that of this run. Default: the first.",
-)
-@click.option("--title", default="", metavar="TEXT", help="Head the page with this title.")
-@click.option(
-    "--label",
-    multiple=True,
-    metavar="NAME=DIR",
-    help="Call the runs in a directory, or those that a pattern names, by this name; may be repeated.",
-)
-@click.option(
-    "--charts",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Save each chart as SVG and PNG in this folder.",
-)
-@click.option("--force", is_flag=True, help="Replace files that exist.")
 @target_options
 def report(
     runs: tuple[Path, ...],

@@ -14,6 +14,7 @@ from analysis.submission import ranking
 from analysis.submission import validate as validation
 from analysis.submission.package_tree import DIVISIONS, Begun, find_packages
 from analysis.submission.rules import RULES
+from tracegen.console.commands import Command, Word
 from tracegen.errors import InputError, format_count
 from views.exports import render_json
 from views.text import render_text
@@ -28,6 +29,7 @@ def submission() -> None:
 
 
 @submission.command(
+    cls=Command,
     epilog="Example: analysis submission begin work --org acme --system s1 --cache-dir /mnt/s1 --results r",
 )
 @click.argument("work", type=click.Path(path_type=Path))
@@ -40,14 +42,14 @@ def submission() -> None:
 @click.option("--system", required=True, help="System under test; names directories.")
 @click.option(
     "--division",
-    type=click.Choice(DIVISIONS),
+    type=Word(DIVISIONS),
     default="closed",
     show_default=True,
     help="CLOSED fixes every condition.",
 )
 @click.option(
     "--scale",
-    type=click.Choice(list(RULES)),
+    type=Word(list(RULES)),
     default="full",
     show_default=True,
     help="smoke: a rehearsal on a small scale.",
@@ -86,7 +88,7 @@ def begin(work: Path, cache_dir: Path, results: Path, **asked: Any) -> None:
         echo(textwrap.fill(fields, 118, initial_indent="  ", subsequent_indent="  ", break_long_words=False))
 
 
-@submission.command(epilog="Example: analysis submission package work --results results")
+@submission.command(cls=Command, epilog="Example: analysis submission package work --results results")
 @click.argument("work", type=click.Path(path_type=Path))
 @click.option(
     "--results",
@@ -105,7 +107,7 @@ def package(work: Path, results: Path) -> None:
     echo(f"{made.top}: {mib:.1f} MiB, {made.manifest.relative_to(made.top)} lists every file")
 
 
-@submission.command(epilog="Example: analysis submission validate results/closed/acme")
+@submission.command(cls=Command, epilog="Example: analysis submission validate results/closed/acme")
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option(
     "--trace",
@@ -155,6 +157,7 @@ def _parse_trace(text: str) -> tuple[str, Path]:
 
 
 @submission.command(
+    cls=Command,
     epilog="Example: analysis submission compare results/closed/acme others/closed/duff",
 )
 @click.argument("directories", nargs=-1, required=True, type=click.Path(path_type=Path))

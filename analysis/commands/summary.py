@@ -11,9 +11,10 @@ from analysis.log.log import Targets
 from analysis.summary.across_runs import add_shared_doubts
 from analysis.summary.answer import answer_runs
 from analysis.summary.summary import check_run, summarise
+from tracegen.console.commands import command
 
 
-@click.command(epilog="Example: analysis summary run1 run2")
+@command(epilog="Example: analysis summary run1 run2")
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
     "--json",
@@ -37,7 +38,7 @@ def summary(runs: tuple[Path, ...], as_json: bool, output: Path | None, force: b
         deliver(answer_runs(summaries))
 
 
-@click.command(epilog="Example: analysis check run1 --trace trace.parquet")
+@command(epilog="Example: analysis check run1 --trace trace.parquet")
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
     "--trace",

@@ -2,53 +2,62 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from analysis.log.log import Targets
 from replayer.schema import TIERS
 from tracegen.console.command_line import GIB_S, MILLISECONDS, TERABYTES, Unit
+from tracegen.console.commands import option_group
 from tracegen.errors import InputError
 from tracegen.schema import ENUMS
 
 _DEFAULT = Targets()
 
 
-def target_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the flags of targets; it receives them as its argument `targets`."""
+def _format(qos_ms: dict[str, float]) -> str:
+    return ",".join(f"{name}={value:g}" for name, value in qos_ms.items())
 
-    @click.option(
+
+_TARGET_FLAGS: Final = (
+    click.option(
         "--qos-ms",
         metavar="CLASS=MS,…",
         help=f"Target of the time to first byte, by class. Default: {_format(_DEFAULT.qos_ms)}.",
-    )
-    @click.option(
+    ),
+    click.option(
         "--qos-ms-per-gib",
         metavar="MS",
         help="Time added to the target per GiB moved before the first token. Default: 0.",
-    )
-    @click.option(
+    ),
+    click.option(
         "--tier-gib-s",
         multiple=True,
         metavar="TIER=READ,WRITE",
         help="Bandwidth of a tier, e.g. by its data sheet, in GiB/s or as 7GB/s,4GB/s; once per tier.",
-    )
-    @click.option(
+    ),
+    click.option(
         "--device-gib-s",
         metavar="READ,WRITE",
         help="Bandwidth of the nvme tier by fio or a data sheet, in GiB/s.",
-    )
-    @click.option(
+    ),
+    click.option(
         "--tbw",
         metavar="TB",
         help="Rated endurance of the drive: bytes it may be written, in 10^12 bytes or as 1.2PB.",
-    )
-    @click.option(
+    ),
+    click.option(
         "--drive-tb",
         metavar="TB",
         help="Capacity of the drive in 10^12 bytes, for its drive writes per day.",
-    )
+    ),
+)
+
+
+def target_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the flags of targets; it receives them as its argument `targets`."""
+
     @functools.wraps(command)
     def with_targets(
         *args: Any,
@@ -69,7 +78,8 @@ def target_options(command: Callable[..., Any]) -> Callable[..., Any]:
         )
         return command(*args, targets=targets, **others)
 
-    return with_targets
+    example = "--qos-ms interactive=200 --tier-gib-s nvme=7,4"
+    return option_group("Targets", example, *_TARGET_FLAGS)(with_targets)
 
 
 def _parse_latency_per_gib(text: str | None) -> float:
@@ -140,7 +150,3 @@ def _parse(setting: str, text: str, unit: Unit, *, may_be_zero: bool = False) ->
         limit = "must be 0 or more" if may_be_zero else "must be more than 0"
         raise InputError(limit, subject=text, setting=setting)
     return value
-
-
-def _format(qos_ms: dict[str, float]) -> str:
-    return ",".join(f"{name}={value:g}" for name, value in qos_ms.items())

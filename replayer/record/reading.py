@@ -134,6 +134,11 @@ def _collect_unknown(content: dict[str, Any]) -> dict[str, Any]:
     return content | {"conditions": conditions | {"unknown": unknown or None}}
 
 
+def list_conditions() -> list[str]:
+    """Return the names of the conditions that run.json records."""
+    return [name for name in Conditions.__struct_fields__ if name != "unknown"]
+
+
 def _damaged(name: str, problem: str) -> InputError:
     return InputError(f"{name} is damaged or incomplete: {problem}", "copy the run anew")
 

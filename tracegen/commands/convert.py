@@ -1,7 +1,6 @@
 """The commands that exchange traces with other labs: import and export."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +16,7 @@ from tracegen.commands.options import (
     warn,
 )
 from tracegen.console.command_line import MILLISECONDS, SECONDS, Quantity
+from tracegen.console.commands import Word, command, option_group
 from tracegen.console.progress_bars import show_progress
 from tracegen.errors import InputError, format_count
 from tracegen.exchange.convert import ImportOutput, export_trace, import_trace
@@ -31,25 +31,10 @@ _DEFAULTS: Final = ImportOptions()
 _OF_RECIPES: Final = ("seed", "decode_reads", "decode_token_ms")  # flags that ShareGPT takes, too
 
 
-_IMPORT_FLAGS: Final = (
-    click.option(
-        "--seed",
-        type=int,
-        default=0,
-        show_default=True,
-        help="Seed of all draws: jitter, sample, classes.",
-    ),
-    click.option(
-        "--jitter",
-        "jitter_s",
-        type=Quantity(SECONDS),
-        default=0,
-        metavar="S",
-        help="Move each session by up to S seconds, or 500ms, 2m.",
-    ),
+_BLOCK_FLAGS: Final = (
     click.option(
         "--tail",
-        type=click.Choice(["partial", "full", "drop"]),
+        type=Word(["partial", "full", "drop"]),
         default=_DEFAULTS.tail,
         show_default=True,
         help="Count a last, partial block with its tokens, as a full block, or not at all.",
@@ -72,8 +57,22 @@ _IMPORT_FLAGS: Final = (
         help="FILES are parts of one trace: their ids mean the same.",
     ),
     click.option(
+        "--decode-reads/--no-decode-reads",
+        default=None,
+        help="Decoding reads its objects back.  [default: if a replay asks; not for blocks]",
+    ),
+    click.option(
+        "--bytes-per-token",
+        type=int,
+        default=0,
+        metavar="N",
+        help="Bytes per token, for formats that count bytes.",
+    ),
+)
+_TIME_FLAGS: Final = (
+    click.option(
         "--sessions",
-        type=click.Choice(["guess", "none"]),
+        type=Word(["guess", "none"]),
         default=_DEFAULTS.sessions,
         show_default=True,
         help="If a file of lengths names no sessions: guess which requests follow one another, or give each its own.",
@@ -86,6 +85,14 @@ _IMPORT_FLAGS: Final = (
         help="Keep this share of sessions.",
     ),
     click.option(
+        "--jitter",
+        "jitter_s",
+        type=Quantity(SECONDS),
+        default=0,
+        metavar="S",
+        help="Move each session by up to S seconds, or 500ms, 2m.",
+    ),
+    click.option(
         "--max-idle-gap",
         "max_idle_gap_s",
         type=Quantity(SECONDS),
@@ -95,11 +102,6 @@ _IMPORT_FLAGS: Final = (
     ),
     click.option("--speedup", type=float, default=1.0, metavar="X", help="Divide all times by X."),
     click.option(
-        "--decode-reads/--no-decode-reads",
-        default=None,
-        help="Decoding reads its objects back.  [default: if a replay asks; not for blocks]",
-    ),
-    click.option(
         "--decode-token-ms",
         type=Quantity(MILLISECONDS),
         default=30.0,
@@ -108,12 +110,14 @@ _IMPORT_FLAGS: Final = (
         help="Nominal time to generate a token.",
     ),
     click.option(
-        "--bytes-per-token",
+        "--seed",
         type=int,
         default=0,
-        metavar="N",
-        help="Bytes per token, for formats that count bytes.",
+        show_default=True,
+        help="Seed of all draws: jitter, sample, classes.",
     ),
+)
+_FILE_FLAGS: Final = (
     click.option(
         "--skip-bad",
         is_flag=True,
@@ -128,21 +132,16 @@ _IMPORT_FLAGS: Final = (
 )
 
 
-def _add_import_flags(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the flags of an import."""
-    for flag in reversed(_IMPORT_FLAGS):
-        command = flag(command)
-    return command
-
-
-@click.command(
+@command(
     "import",
     short_help="Convert another lab's trace.",
     epilog="Example: tracegen import mooncake conversations.jsonl --jitter 3 -o trace.parquet",
 )
-@click.argument("format_", metavar="FORMAT", type=click.Choice(sorted([*IMPORTS, "sharegpt"])))
+@click.argument("format_", metavar="FORMAT", type=Word(sorted([*IMPORTS, "sharegpt"])))
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-@_add_import_flags
+@option_group("Blocks", "--rechunk 512 --chain", *_BLOCK_FLAGS)
+@option_group("Sessions and times", "--sessions none --speedup 2", *_TIME_FLAGS)
+@option_group("Files", "--skip-bad --licence CC-BY-4.0", *_FILE_FLAGS)
 @add_output_flags
 def import_(
     format_: str,
@@ -207,11 +206,11 @@ def _import_sharegpt(
     )
 
 
-@click.command(
+@command(
     short_help="Write a trace in another lab's format.",
     epilog="Example: tracegen export oracle-general trace.parquet --bytes-per-token 131072 -o trace.zst",
 )
-@click.argument("format_", metavar="FORMAT", type=click.Choice(EXPORTS))
+@click.argument("format_", metavar="FORMAT", type=Word(EXPORTS))
 @click.argument("trace", type=TRACE_PATH)
 @click.option(
     "--bytes-per-token",

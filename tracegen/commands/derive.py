@@ -15,6 +15,7 @@ from tracegen.commands.options import (
     report_trace,
 )
 from tracegen.console.command_line import SECONDS
+from tracegen.console.commands import command, option_group
 from tracegen.derive.merge import merge as merge_traces
 from tracegen.derive.provenance import Derivation
 from tracegen.derive.scale import scale_trace
@@ -23,7 +24,7 @@ from tracegen.errors import InputError
 from tracegen.files.trace_writer import TraceWriter
 
 
-@click.command(
+@command(
     short_help="Merge traces, or all shards of one.",
     epilog="Example: tracegen merge monday.parquet tuesday.parquet -o both.parquet",
 )
@@ -50,22 +51,26 @@ def _parse_range(_ctx: click.Context, param: click.Parameter, text: str | None) 
     return limits
 
 
-@click.command(
+@command(
     "slice",
     short_help="Select requests of a trace.",
     epilog="Example: tracegen slice trace.parquet --time 60:120 -o minute.parquet",
 )
 @click.argument("trace", type=TRACE_PATH)
-@click.option(
-    "--time",
-    "seconds",
-    metavar="A:B",
-    callback=_parse_range,
-    help="Requests that begin from A to B: 60:120, 1m:2m.",
+@option_group(
+    "Requests",
+    "--time 60:120 --users 0:10",
+    click.option(
+        "--time",
+        "seconds",
+        metavar="A:B",
+        callback=_parse_range,
+        help="Requests that begin from A to B: 60:120, 1m:2m.",
+    ),
+    click.option("--users", metavar="A:B", callback=_parse_range, help="Users A to B - 1."),
+    click.option("--sessions", metavar="A:B", callback=_parse_range, help="Sessions A to B - 1."),
+    click.option("--requests", type=click.IntRange(1), metavar="N", help="The first N requests."),
 )
-@click.option("--users", metavar="A:B", callback=_parse_range, help="Users A to B - 1.")
-@click.option("--sessions", metavar="A:B", callback=_parse_range, help="Sessions A to B - 1.")
-@click.option("--requests", type=click.IntRange(1), metavar="N", help="The first N requests.")
 @add_output_flags
 def slice_(
     trace: Path,
@@ -86,7 +91,7 @@ def slice_(
     _write(slice_trace(open_checked(trace), ranges), output)
 
 
-@click.command(
+@command(
     short_help="Add users, or change the pace.",
     epilog="Example: tracegen scale trace.parquet --users 4 -o four_times.parquet",
 )

@@ -8,6 +8,7 @@ import click
 import tracegen
 from tracegen.commands.options import TRACE_PATH
 from tracegen.console.answers import add_answer_flags, add_charts_flag, check_answer_file, show_answer
+from tracegen.console.commands import command
 from tracegen.describe.charts import list_charts
 from tracegen.describe.diff import compare_traces
 from tracegen.describe.info import answer_trace, describe
@@ -15,7 +16,7 @@ from tracegen.describe.reuse import measure_reuse
 from tracegen.errors import escape_controls
 
 
-@click.command(
+@command(
     short_help="Describe a trace, or draw it.",
     epilog="Example: tracegen info trace.parquet -o trace.html",
 )
@@ -31,7 +32,7 @@ def info(trace: Path, output: Path | None, charts: Path | None, as_json: bool, f
     show_answer(answer_trace(facts, reuse, drawn), output, charts, as_json=as_json)
 
 
-@click.command(
+@command(
     short_help="Check every rule of the format.",
     epilog="Example: tracegen validate trace.parquet",
 )
@@ -65,7 +66,7 @@ def validate(trace: Path, as_json: bool) -> None:
         raise click.exceptions.Exit(1)
 
 
-@click.command(
+@command(
     short_help="Compare two traces.",
     epilog="Example: tracegen diff a.parquet b.parquet",
 )

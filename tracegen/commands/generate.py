@@ -2,13 +2,13 @@
 
 import json
 import re
-from collections.abc import Callable
 from typing import Final
 
 import click
 
 from tracegen.commands.options import TraceOutput, add_output_flags, report_trace, warn
 from tracegen.console.command_line import SECONDS, Quantity
+from tracegen.console.commands import Name, Word, command, option_group
 from tracegen.console.progress_bars import show_progress
 from tracegen.errors import InputError
 from tracegen.generate import generate as write_trace
@@ -83,7 +83,7 @@ _WORKLOAD_FLAGS = (
     click.option("--requests", type=int, help="Only the first N requests."),
     click.option(
         "--history",
-        type=click.Choice(["all", "previous"]),
+        type=Word(["all", "previous"]),
         help=f"Earlier turns that a turn reads.  [default: {_DEFAULTS.history}]",
     ),
     click.option(
@@ -123,38 +123,36 @@ _WORKLOAD_FLAGS = (
 )
 
 
-def _add_recipe_flags(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the flags that set recipe keys; `table__key` sets the key `table.key`."""
-    for flag in reversed((*_SHAREGPT_FLAGS, *_WORKLOAD_FLAGS)):
-        command = flag(command)
-    return command
-
-
-@click.command(
+@command(
     short_help="Make the trace of a recipe.",
     epilog="Example: tracegen generate --sharegpt chats.json --users 50 --seed 1 -o trace.parquet",
 )
-@click.argument("recipe", required=False)
-@_add_recipe_flags
-@click.option(
-    "--set",
-    "settings",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Any recipe key, for example prefix.share=0.5 (docs/recipes.md).",
-)
-@click.option(
-    "--jobs",
-    type=click.IntRange(1, 256),
-    default=1,
-    show_default=True,
-    help="Number of processes; the trace is the same.",
-)
-@click.option(
-    "--shard",
-    metavar="I/N",
-    callback=_parse_shard,
-    help="Only shard I (from 0) of N, divided by users, for `merge`.",
+@click.argument("recipe", required=False, type=Name(loading.list_shipped))
+@option_group("Conversations", "--sharegpt chats.json --max-conversations 500", *_SHAREGPT_FLAGS)
+@option_group("Workload", "--users 50 --duration 5m --seed 1", *_WORKLOAD_FLAGS)
+@option_group(
+    "Recipe and processes",
+    "--set prefix.share=0.5 --jobs 4",
+    click.option(
+        "--set",
+        "settings",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Any recipe key, for example prefix.share=0.5 (docs/recipes.md).",
+    ),
+    click.option(
+        "--jobs",
+        type=click.IntRange(1, 256),
+        default=1,
+        show_default=True,
+        help="Number of processes; the trace is the same.",
+    ),
+    click.option(
+        "--shard",
+        metavar="I/N",
+        callback=_parse_shard,
+        help="Only shard I (from 0) of N, divided by users, for `merge`.",
+    ),
 )
 @add_output_flags
 def generate(
@@ -205,8 +203,8 @@ def _parse_settings(settings: tuple[str, ...]) -> dict[str, object]:
     return overrides
 
 
-@click.command(epilog="Example: tracegen recipes chat")
-@click.argument("name", required=False)
+@command(epilog="Example: tracegen recipes chat")
+@click.argument("name", required=False, type=Name(loading.list_shipped))
 @click.option(
     "--json",
     "as_json",

@@ -12,6 +12,7 @@ from click.core import ParameterSource
 
 import tracegen
 from tracegen.console.command_line import Commands, Refused
+from tracegen.console.commands import option_group
 from tracegen.errors import InputError
 from tracegen.files.outputs import find_leftovers, remove_unfinished
 from tracegen.trace.metadata import Metadata
@@ -81,10 +82,7 @@ def add_output_flags(command: Callable[..., None]) -> Callable[..., None]:
     def run_command(*, output: Path, part_ops: int, force: bool, as_json: bool, **others: object) -> None:
         command(output=TraceOutput(output, part_ops, force, as_json), **others)
 
-    decorated: Callable[..., None] = run_command
-    for flag in reversed(_OUTPUT_FLAGS):
-        decorated = flag(decorated)
-    return decorated
+    return option_group("Output", "-o trace.parquet --force", *_OUTPUT_FLAGS)(run_command)
 
 
 def refuse_zeros(*names: str) -> None:

@@ -47,9 +47,9 @@ class Command(click.Command):
                     formatter.write_text(f"Example: {group.example}")
 
 
-def command(**attributes: Any) -> Callable[[Callable[..., Any]], Command]:
+def command(name: str | None = None, **attributes: Any) -> Callable[[Callable[..., Any]], Command]:
     """Make a command of a function."""
-    return click.command(cls=Command, **attributes)
+    return click.command(name, cls=Command, **attributes)
 
 
 def option_group(heading: str, example: str, *options: Decorator) -> Decorator:

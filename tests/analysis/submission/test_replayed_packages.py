@@ -50,7 +50,7 @@ def generate_trace(place: Path, *settings: str) -> Trace:
 
 
 def replay(trace: Trace, place: Path, *flags: object) -> None:
-    fixed = "--model tiny-1b --duration 1 --make-cache-dir --cache-dir".split()
+    fixed = "--model tiny-1b --duration 1 --cache-dir".split()
     words = [*fixed, place.parent / "cache", *flags, "-o", place]
     assert here("replayer", "run", trace.path, *words).returncode == 0
 
@@ -238,9 +238,18 @@ def test_check_compares_a_run_with_its_trace(run_of: tuple[Path, Path], tmp_path
 
 
 WAYS: Final = {
-    "in the trace's order": ("--order", "trace", "--users", 2, "--cycles", 2, "--decode", "once"),
+    "in the trace's order": ("--order", "trace", "--users", 2, "--set", "cycles=2", "--decode", "once"),
     "placed live": ("--placement", "live"),
-    "with odd memory": ("--cpu-mem-gb", "0.013", "--headroom", "0.37", "--promote", "--storage-capacity-gb", "0.031"),
+    "with odd memory": (
+        "--cpu-mem-gb",
+        "0.013",
+        "--set",
+        "headroom=0.37",
+        "--set",
+        "promote=true",
+        "--storage-capacity-gb",
+        "0.031",
+    ),
 }
 
 
