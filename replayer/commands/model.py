@@ -14,6 +14,7 @@ from replayer.models.layouts import BLOCK_TOKENS, Sharding
 from replayer.options.types import WholeNumber
 from tracegen.console.commands import Name, Word, command
 from tracegen.errors import format_count
+from views.tables import align
 
 _MOST = 1_000_000
 
@@ -146,18 +147,11 @@ def _format_bytes(size: int) -> str:
     return f"{size:,}" if size else "-"
 
 
-def _align(rows: Iterator[Sequence[str]]) -> Iterator[str]:
+def _align(rows: Iterator[Sequence[str]]) -> list[str]:
     """Align rows in columns: words to the left, numbers to the right."""
     header, *body = rows
-    columns = list(zip(header, *body, strict=True))
-    widths = [max(map(len, column)) for column in columns]
-    is_number = [all(_is_numeric(cell) for cell in column[1:]) for column in columns]
-    for row in (header, *body):
-        cells = [
-            cell.rjust(width) if right else cell.ljust(width)
-            for cell, width, right in zip(row, widths, is_number, strict=True)
-        ]
-        yield f"  {'  '.join(cells)}".rstrip()
+    is_number = [all(map(_is_numeric, column)) for column in zip(*body, strict=True)]
+    return [f"  {line}" for line in align([header, *body], is_number)]
 
 
 def _is_numeric(cell: str) -> bool:

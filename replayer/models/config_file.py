@@ -148,56 +148,44 @@ def _describe_state(config: Mapping[str, Any]) -> LayerCache:
         raise UnknownCacheError(f"a state of type {state_type!r}")
     state_bytes = _STATE_BYTES[state_type]
     if "linear_num_value_heads" in config:  # Qwen3-Next, Qwen3.5
-        return delta_net(
-            int(config["linear_num_key_heads"]),
-            int(config["linear_key_head_dim"]),
-            int(config["linear_num_value_heads"]),
-            int(config["linear_value_head_dim"]),
-            int(config["linear_conv_kernel_dim"]),
-            state_bytes,
-        )
+        parts = ("num_key_heads", "key_head_dim", "num_value_heads", "value_head_dim")
+        names = [f"linear_{name}" for name in (*parts, "conv_kernel_dim")]
+        return delta_net(*[*_read_numbers(config, *names), state_bytes])
     if linear := config.get("linear_attn_config"):  # Kimi Linear: its state is always float32
-        heads, head_dim = int(linear["num_heads"]), int(linear["head_dim"])
-        kernel = int(linear["short_conv_kernel_size"])
+        heads, head_dim = _read_numbers(linear, "num_heads", "head_dim")
+        (kernel,) = _read_numbers(linear, "short_conv_kernel_size")
         return delta_net(heads, head_dim, heads, head_dim, kernel, 4)
     if "linear_num_heads" in config:  # Kimi Linear, as transformers 5 writes it
-        heads, head_dim = int(config["linear_num_heads"]), int(config["linear_head_dim"])
-        kernel = int(config["linear_conv_kernel_dim"])
+        heads, head_dim = _read_numbers(config, "linear_num_heads", "linear_head_dim")
+        (kernel,) = _read_numbers(config, "linear_conv_kernel_dim")
         return delta_net(heads, head_dim, heads, head_dim, kernel, 4)
     if "mamba_num_heads" in config:  # Nemotron-H
-        return mamba2(
-            int(config["mamba_num_heads"]),
-            int(config["mamba_head_dim"]),
-            int(_read_any(config, "n_groups", "mamba_n_groups")),
-            int(config["ssm_state_size"]),
-            int(_read_any(config, "conv_kernel", "mamba_d_conv")),
-            state_bytes,
-        )
+        groups = "n_groups" if "n_groups" in config else "mamba_n_groups"
+        width = "conv_kernel" if "conv_kernel" in config else "mamba_d_conv"
+        keys = ("mamba_num_heads", "mamba_head_dim", groups, "ssm_state_size", width)
+        return mamba2(*[*_read_numbers(config, *keys), state_bytes])
     if "mamba_d_state" in config:
         return _describe_mamba(config, state_bytes)
     raise UnknownCacheError("linear attention without the sizes of its state")
 
 
+def _read_numbers(config: Mapping[str, Any], *keys: str) -> list[int]:
+    return [int(config[key]) for key in keys]
+
+
 def _describe_mamba(config: Mapping[str, Any], state_bytes: int) -> LayerCache:
     """Return the state of Jamba's layers, or of those of Bamba, Granite 4 and Falcon-H1."""
-    state_size, kernel = int(config["mamba_d_state"]), int(config["mamba_d_conv"])
+    state_size, kernel = _read_numbers(config, "mamba_d_state", "mamba_d_conv")
     channels = int(config.get("mamba_d_ssm") or 0)
-    channels = channels or int(config["mamba_expand"]) * int(config["hidden_size"])
+    if not channels:
+        expand, hidden = _read_numbers(config, "mamba_expand", "hidden_size")
+        channels = expand * hidden
     if "mamba_n_heads" not in config:
         return mamba1(channels, state_size, kernel, state_bytes)
-    heads = int(config["mamba_n_heads"])
+    heads, groups = _read_numbers(config, "mamba_n_heads", "mamba_n_groups")
     if channels % heads:
         raise ValueError(f"{channels} channels of {heads} heads")
-    groups = int(config["mamba_n_groups"])
     return mamba2(heads, channels // heads, groups, state_size, kernel, state_bytes)
-
-
-def _read_any(config: Mapping[str, Any], *keys: str) -> Any:
-    """Return the value of the first of these keys that the config has."""
-    for key in keys:
-        if key in config:
-            return config[key]
-    raise KeyError(keys[0])
 
 
 def _list_shared(config: Mapping[str, Any], layers: int) -> list[int]:

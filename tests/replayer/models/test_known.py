@@ -104,5 +104,5 @@ def test_no_two_models_are_spelled_alike() -> None:
 def test_unknown_models_are_refused_with_the_list(name: str, words: str) -> None:
     with pytest.raises(InputError, match=words) as refused:
         find_model(name)
-    assert str(refused.value).startswith(f"model {name}")
+    assert str(refused.value).startswith(f"model {name}".strip())
     assert "one of tiny-1b, mistral-7b, llama2-7b" in str(refused.value)

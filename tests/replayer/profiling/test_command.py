@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from replayer.prediction.profile_file import load_profile
-from replayer.profiling import measuring
+from replayer.profiling import measuring, rounds
 from replayer.profiling.station_fit import predict_us
 from tests.support.command_line import here
 
@@ -25,6 +25,8 @@ def run(*flags: object, code: int = 0, most_error: float = math.inf) -> subproce
     """Measure for seconds on a machine that may be busy: how far a fit may be off is the caller's."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(measuring, "_MOST_ERROR", most_error)
+        patch.setattr(rounds, "WORKERS", (1, 4, 16))  # fewer cells, in the same order
+        patch.setattr(rounds, "ROUNDS", 3)
         done = here("replayer", "profile", *flags)
     assert done.returncode == code, done.stderr
     return done
