@@ -148,13 +148,12 @@ class Chart(Struct, frozen=True, kw_only=True):
         caption: how to read it, and how it is computed.
         kind: how its rows are shown.
         rows: a row per mark: x, y, and if they apply series, panel, low, high, text, target, hollow
-            (a point that decides nothing), note (a tooltip; made if there is no such column).
+            (a point that decides nothing), note (a point's tooltip; made if no row has one).
         x: the horizontal axis.
         y: the vertical axis.
         series: the series in the order of the legend; empty to take that of the rows.
         colours: names of colours in views/svg.py by series; others have a colour of their own.
         dashed: series that were predicted.
-        names_at_ends: whether lines carry their names at their right ends instead of a legend.
         rules: lines across it.
         section: heading of the part of a page under which it stands.
         is_folded: whether a page shows it only when it is opened.
@@ -171,7 +170,6 @@ class Chart(Struct, frozen=True, kw_only=True):
     series: Sequence[str] = ()
     colours: Mapping[str, str] = {}
     dashed: frozenset[str] = frozenset()
-    names_at_ends: bool = False
     rules: Sequence[Rule] = ()
     section: str = "Charts"
     is_folded: bool = False

@@ -45,7 +45,6 @@ _COLUMNS: Final[dict[str, pl.Expr]] = {
     "target": pl.lit(None, pl.Float64),
     "text": pl.lit(None, pl.String),
     "rule": pl.lit(None, pl.String),
-    "end": pl.lit(None, pl.String),
 }
 """The columns that rows may lack, and their values then."""
 
@@ -104,7 +103,7 @@ class Drawing:
     def make_legend(self, symbol: str = "") -> alt.Legend | None:
         """Return a legend; None if it would tell nothing."""
         is_named_by_panel = self.rows.n_unique(["panel", "series"]) == len(self.panels)
-        if self.chart.names_at_ends or len(self.colours) < 2 or is_named_by_panel:
+        if len(self.colours) < 2 or is_named_by_panel:
             return None
         columns = max(1, int(WIDTH // (LETTER * max(map(len, self.colours)) + 80)))
         if symbol == STROKE:

@@ -41,7 +41,8 @@ def render_csv(answer: Answer) -> str:
     if answer.tables:
         table = answer.tables[0]
         heads = [column.heading for column in table.columns]
-        return write_csv(pl.DataFrame(table.rows, schema=heads, orient="row", infer_schema_length=None))
+        rows = [dict(zip(heads, row, strict=True)) for row in table.rows]
+        return write_csv(pl.DataFrame(rows, infer_schema_length=None))
     return write_csv(pl.DataFrame(to_builtins(answer.figures), infer_schema_length=None))
 
 

@@ -1,12 +1,10 @@
 """Charts of lines in panels: with points, with bands, or as steps; and of points alone."""
 
-import math
 from collections.abc import Sequence
 from typing import Any, Final, Literal
 
 import altair as alt
 import polars as pl
-from msgspec.structs import replace
 
 from views.answer import Axis, Chart
 from views.drawing import (
@@ -32,19 +30,15 @@ def draw_lines(drawing: Drawing) -> tuple[Drawn, pl.DataFrame]:
     """Draw one panel as wide as the chart, or several in two columns; return the drawn rows."""
     chart, rows, panels = drawing.chart, drawing.rows, drawing.panels
     columns = min(2, len(panels))
-    longest = max(map(len, drawing.colours), default=0) if chart.names_at_ends else 0
-    width = WIDTH // columns - _MARGIN - round(LETTER * longest)
+    width = WIDTH // columns - _MARGIN
     height = 170 if columns > 1 else 260
-    y = chart.y
-    if chart.names_at_ends:  # where names stand follows from the ends of the scale
-        y = _close(y, rows)
-        rows = _name_ends(rows, y, height)
-    rows = _add_rules(chart, _add_notes(drawing, rows), panels)
+    rows = _add_rules(chart, _add_notes(chart, rows), panels)
     if chart.kind == "steps":
         rows = _hold_last_values(rows)
-    base = alt.Chart(ROWS).encode(x=_make_x(drawing, rows, width), y=_make_y(y, rows, "y"))
+    base = alt.Chart(ROWS).encode(x=_make_x(drawing, rows, width), y=_make_y(chart.y, rows, "y"))
     whole = alt.layer(*_make_layers(drawing, base, rows, (width, height)))
     whole = whole.properties(width=width, height=height)
+    y = chart.y
     is_shared = y.is_log or y.is_share or y.domain is not None
     return arrange_panels(whole, panels, columns, is_shared=is_shared), rows
 
@@ -85,19 +79,13 @@ def _make_layers(
     layers = _mark_bounds(base, size[0]) if chart.rules else []
     if chart.rules and not chart.x.order:
         layers += _mark_moments(base, rows)
-    values = base.transform_filter("datum.rule == null && datum.end == null")
+    values = base.transform_filter("datum.rule == null")
     if rows["low"].null_count() < len(rows):
         layers.append(_mark_spread(drawing, values, rows).encode(color=colour))
     if chart.kind != "points":
         layers.append(_mark_lines(drawing, values))
     if drawing.has_points:
         layers += _mark_points(drawing, values)
-    else:
-        layers.append(_mark_columns(values, size, rows["x"].n_unique()))
-    if chart.names_at_ends:
-        named = base.transform_filter("datum.end != null")
-        text = named.mark_text(aria=False, align="left", dx=10, fontSize=TEXT_SIZE)
-        layers.append(text.encode(text="end:N", color=colour))
     return layers
 
 
@@ -142,42 +130,19 @@ def _mark_points(drawing: Drawing, base: alt.Chart) -> list[alt.Chart]:
     return [mark.encode(shape=drawing.encode_shapes()) for mark in marks]
 
 
-def _mark_columns(base: alt.Chart, size: tuple[int, int], count: int) -> alt.Chart:
-    """Mark each x by an invisible column as high as the panel, for its tooltip."""
-    wide = round(max(3.0, size[0] / max(count, 1)), 1)
-    noted = base.transform_filter("datum.note != null").encode(description="note:N")
-    columns: alt.Chart = noted.mark_rule(strokeWidth=wide, color=INK, opacity=0)
-    return columns.encode(y=alt.value(0), y2=alt.value(size[1]))
-
-
-def _add_notes(drawing: Drawing, rows: pl.DataFrame) -> pl.DataFrame:
-    """Add tooltips: one for each point, or for each x of long lines, if the rows have none."""
+def _add_notes(chart: Chart, rows: pl.DataFrame) -> pl.DataFrame:
+    """Add a tooltip to each point, if the rows have none."""
     if "note" in rows.columns:
         return rows
-    note = _note_points if drawing.has_points else _note_columns
-    return rows.with_columns(pl.Series("note", note(drawing.chart, rows), pl.String))
-
-
-def _note_points(chart: Chart, rows: pl.DataFrame) -> list[str]:
     notes = []
     for series, x, y in rows.select("series", "x", "y").rows():
         notes.append(f"{series} {write_value(y, chart.y)}, at {write_value(x, chart.x)}".strip())
-    return notes
-
-
-def _note_columns(chart: Chart, rows: pl.DataFrame) -> list[str | None]:
-    """Note the values of all lines of a panel at the first row of each x."""
-    words: dict[tuple[str, object], list[str]] = {}
-    for panel, series, x, y, low in rows.select("panel", "series", "x", "y", "low").rows():
-        span = "" if low is None else f"{write_value(low, chart.y)} to "
-        words.setdefault((panel, x), []).append(f"{series} {span}{write_value(y, chart.y)}".strip())
-    each = ((x, words.pop((panel, x), None)) for panel, x in rows.select("panel", "x").rows())
-    return [f"at {write_value(x, chart.x)}: {', '.join(own)}" if own else None for x, own in each]
+    return rows.with_columns(pl.Series("note", notes, pl.String))
 
 
 def _hold_last_values(rows: pl.DataFrame) -> pl.DataFrame:
     """Add a row to each line at the end of its last interval."""
-    values = rows.filter(pl.col("rule").is_null() & pl.col("end").is_null())
+    values = rows.filter(pl.col("rule").is_null())
     length = (pl.col("x").last() - pl.col("x").get(-2, null_on_oob=True)).fill_null(1.0)
     kept = pl.all().exclude("panel", "series", "x").last()
     lines = values.group_by("panel", "series", maintain_order=True)
@@ -224,57 +189,3 @@ def _mark_moments(base: alt.Chart, rows: pl.DataFrame) -> list[alt.Chart]:
         moments.mark_rule(**_DASHED).encode(y2=alt.value("height")),
         text.encode(text="rule:N"),
     ]
-
-
-def _close(axis: Axis, rows: pl.DataFrame) -> Axis:
-    """Return an axis whose ends are known."""
-    if axis.domain is not None:
-        return axis
-    ends = pl.concat([rows[name].cast(pl.Float64) for name in ("y", "low", "high")]).drop_nulls()
-    low, high = float(ends.min() or 0.0), float(ends.max() or 1.0)  # type: ignore[arg-type]
-    if axis.is_log:
-        positive = min((end for end in ends if end > 0), default=1.0)
-        domain = (positive / 1.2, high * 1.2)
-    else:
-        domain = (0.0 if axis.has_zero else low - 0.05 * (high - low), 1.05 * high or 1.0)
-    return replace(axis, domain=domain)
-
-
-def _name_ends(rows: pl.DataFrame, y: Axis, height: int) -> pl.DataFrame:
-    """Add a row with the name of each line next to its last point, clear of other names."""
-    assert y.domain is not None
-    low, high = (math.log(end) if y.is_log else end for end in y.domain)
-    scale = height / (high - low)
-    added = []
-    for (panel,), own in rows.drop_nulls("y").group_by("panel", maintain_order=True):
-        ends = own.sort("x").group_by("series", maintain_order=True).last()
-        places = [scale * ((math.log(end) if y.is_log else end) - low) for end in ends["y"]]
-        right = own["x"].max()
-        for series, place in zip(ends["series"], spread_labels(places, TEXT_SIZE + 2), strict=True):
-            at = low + place / scale
-            value = math.exp(at) if y.is_log else at
-            added.append({"panel": panel, "series": series, "end": series, "x": right, "y": value})
-    return pl.concat([rows, pl.DataFrame(added)], how="diagonal_relaxed") if added else rows
-
-
-def spread_labels(places: Sequence[float], gap: float) -> list[float]:
-    """Move places apart to at least a gap, keeping their order and the middle of each group."""
-    groups: list[list[int]] = []
-    for at in sorted(range(len(places)), key=lambda at: (places[at], at)):
-        groups.append([at])
-        while len(groups) > 1 and _overlap(groups[-2], groups[-1], places, gap):
-            groups[-2:] = [groups[-2] + groups[-1]]
-    moved = list(places)
-    for group in groups:
-        for step, at in enumerate(group):
-            moved[at] = _begin(group, places, gap) + step * gap
-    return moved
-
-
-def _overlap(lower: list[int], upper: list[int], places: Sequence[float], gap: float) -> bool:
-    return _begin(upper, places, gap) < _begin(lower, places, gap) + gap * len(lower)
-
-
-def _begin(group: Sequence[int], places: Sequence[float], gap: float) -> float:
-    middle = sum(places[at] for at in group) / len(group)
-    return middle - gap * (len(group) - 1) / 2

@@ -7,7 +7,7 @@ def say_values(clauses: Iterable[tuple[str, str]], limit: str = "") -> str:
     """Say values, as "Reads take 3 ms; writes take 9 ms. The limit is the device.".
 
     Args:
-        clauses: a phrase with a place for its value, and the value; one without a value is left out.
+        clauses: a phrase with a place for its value, and the value; left out without a value.
         limit: what held the values back; empty if it is not known.
     """
     said = "; ".join(phrase.format(value) for phrase, value in clauses if value)

@@ -8,6 +8,7 @@ import polars as pl
 from analysis.metrics.catalogue import describe
 from analysis.report.data import DRAWN
 from analysis.report.load import RATE, WAIT, LoadCurve, LoadCurves, LoadPoint
+from tracegen.errors import format_count
 from views.answer import Axis, Chart, Column, Figure, Rule, Table
 from views.numbers import format_number
 from views.sentences import say_curve, say_limit
@@ -119,7 +120,7 @@ def _make_limit(found: LoadCurves, curve: LoadCurve, label: str) -> Figure:
 
 def _make_figure(found: LoadCurves, point: LoadPoint, metric: str, label: str) -> Figure:
     stats = point.summarise(metric)
-    trials = "predicted" if point.trials[0].prediction else f"{stats.n} trials at"
+    trials = "predicted" if point.trials[0].prediction else format_count(stats.n, "trial")
     return Figure(
         name=metric,
         label=label,
@@ -128,7 +129,7 @@ def _make_figure(found: LoadCurves, point: LoadPoint, metric: str, label: str) -
         high=stats.high,
         unit=describe(metric).unit,
         better=describe(metric).better or "",
-        note=f"{trials.replace('1 trials', 'one trial')} {found.format_load(point.load)}",
+        note=f"{trials} at {found.format_load(point.load)}",
     )
 
 
@@ -144,6 +145,7 @@ def draw_load(found: LoadCurves) -> Chart:
     drawn = found.curves[:DRAWN]
     predicted = {curve.name for curve in drawn if curve.is_predicted}
     times = pl.concat(_list_times(found, curve) for curve in drawn)
+    panels = times["panel"].unique(maintain_order=True)
     if len(found.curves) == 1 and predicted:
         predicted |= set(times["series"])
     return Chart(
@@ -151,9 +153,9 @@ def draw_load(found: LoadCurves) -> Chart:
         title="Latency against load",
         caption=_READING,
         kind="lines",
-        rows=times.sort(pl.col("panel").rank("dense"), maintain_order=True),
+        rows=times.sort(pl.col("panel").cast(pl.Enum(panels)), maintain_order=True),
         x=x,
-        y=Axis(title=f"{_WAIT}, ms (log scale)", is_log=True),
+        y=Axis(title="ms (log scale)", is_log=True),
         dashed=frozenset(predicted),
         rules=[*_list_rules(found)],
         section="Load",
@@ -193,9 +195,13 @@ def _list_rows(curve: LoadCurve, series: str, metric: str) -> pl.DataFrame:
 
 
 def _list_rules(found: LoadCurves) -> Iterator[Rule]:
+    bounds: dict[tuple[str, float], list[str]] = {}
     for name, target in found.targets.items():
         panel = _name_panel(found, name) if len(found.classes) > 1 else _ALL
-        yield Rule(label=f"target of {name}: {format_number(target)} ms", y=target, panel=panel)
+        bounds.setdefault((panel, target), []).append(name)
+    for (panel, target), names in bounds.items():
+        label = f"target of {', '.join(names)}: {format_number(target)} ms"
+        yield Rule(label=label, y=target, panel=panel)
 
 
 def tabulate_load(found: LoadCurves) -> Table:

@@ -64,7 +64,6 @@ def _chart_curves(sweep: SweepTable, axis: str, by: str) -> Chart | None:
         y=Axis(title=what, is_share=is_share, domain=(0.0, min(top, 1.0) if is_share else top)),
         dashed=frozenset(curve.label for curve in curves if FUTURE in curve.label or not is_share),
         rules=[Rule(label="unlimited memory", y=bound, panel=panel) for panel, bound in bounds.items()],
-        names_at_ends=True,
         is_folded=by in ("ops", "requests"),
     )
 

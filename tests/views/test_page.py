@@ -12,7 +12,6 @@ from tracegen.errors import InputError
 from views.answer import Answer, Axis, Chart, Column, DoubtLine, Figure, Kind, Rule, Table
 from views.charts import render_chart, save_charts
 from views.formats import FORMATS, check_folder
-from views.lines import spread_labels
 from views.svg import COLOURS
 
 NASTY = "<img src=x onerror=alert(1)>&\"'"
@@ -59,7 +58,6 @@ CHARTS = (
         [{"series": one, "x": x, "y": 0.1 * x} for one in ("lru", "lfu") for x in (0.0, 1.0, 8.0)],
         x=Axis(title="GiB", is_log=True, ticks=(0, 1, 8)),
         y=SHARE,
-        names_at_ends=True,
     ),
     make_chart(
         "lines",
@@ -170,7 +168,7 @@ def test_every_chart_has_a_drawing_with_tooltips_and_its_data(page: Path) -> Non
     figures = ET.fromstring(page.read_text()).findall(".//figure")
     assert [figure.get("id") for figure in figures] == [chart.name for chart in CHARTS]
     for figure, chart in zip(figures, CHARTS, strict=True):
-        assert figure.find(".//svg[@role='img'][@aria-label]//title") is not None
+        assert (figure.find(".//svg[@role='img'][@aria-label]//title") is None) == (chart.kind in ("bands", "steps"))
         assert len(figure.findall("details//tbody/tr")) == len(chart.rows)
 
 
@@ -202,10 +200,6 @@ def test_colours_of_series_are_given_or_their_own_or_of_the_palette() -> None:
     rows = list_points("cpu", "other", "given", panels=("",))
     svg = render_chart(make_chart("steps", "colours", rows, colours={"given": "grey"}))
     assert {f"var(--{name})" for name in ("cpu", "blue", "grey")} <= set(re.findall(r"var\(--\w+\)", svg))
-
-
-def test_names_at_the_ends_of_lines_stand_apart() -> None:
-    assert spread_labels([10.0, 0.0, 11.0], 4.0) == [8.5, 0.0, 12.5]
 
 
 def contrast(one: str, other: str) -> float:
