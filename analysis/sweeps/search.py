@@ -19,8 +19,6 @@ _SUMS: Final = {
     "steady_nvme_read_gib_s+steady_nvme_write_gib_s": "NVMe throughput, read and written",
 }
 """What a sum of metrics is called."""
-_NOT_SURE: Final = "Not sure: "
-"""The words before the reason in the text of a result."""
 
 
 class SearchStep(msgspec.Struct, frozen=True):
@@ -45,8 +43,8 @@ class SearchResult(msgspec.Struct, frozen=True):
 
     users: int | None
     sure: bool
-    text: str
     peak: float | None
+    doubts: tuple[str, ...]
 
 
 class SearchTrace(msgspec.Struct, frozen=True):
@@ -292,7 +290,7 @@ def _make_chart(search: SearchContent, column: str, title: str, unit: str) -> Ch
 
 
 def _list_doubts(search: SearchContent) -> Iterator[DoubtLine]:
-    why = search.result.text.rpartition(_NOT_SURE)[2].rstrip(".")
+    why = "; ".join(search.result.doubts)
     if search.prediction is not None:
         yield DoubtLine(
             headline="predicted, not measured",
