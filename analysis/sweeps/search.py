@@ -264,7 +264,8 @@ def _list_charts(search: SearchContent) -> list[Chart]:
         units["throughput_gib_s"] = ("NVMe throughput, read and written", "GiB/s")
     if search.metric != "nvme_read_p95_ms":
         units["p95_ms"] = ("NVMe reads, P95", "ms")
-    return [_make_chart(search, column, *named) for column, named in units.items()]
+    charts = [_make_chart(search, column, *named) for column, named in units.items()]
+    return [chart for chart in charts if chart.rows.height > 1]
 
 
 def _make_chart(search: SearchContent, column: str, title: str, unit: str) -> Chart:
