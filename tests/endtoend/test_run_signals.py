@@ -13,7 +13,7 @@ import pytest
 from replayer.engine.engine import POLL_S
 from tests.replayer import waterfall_oracle
 from tests.support import traces
-from tests.support.command_line import Run
+from tests.support.command_line import Run, here, sentence
 from tests.support.going_runs import CACHE, MODEL, READS, USERS, Going, going, info, log_of, replayed
 from tests.support.run_json import run_json
 from tracegen.schema import Trace

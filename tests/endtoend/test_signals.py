@@ -108,7 +108,7 @@ def test_analysis_leaves_no_file_half_written(write: Any, tmp_path: Path, monkey
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(("tool", "number"), zip(("tracegen", "replayer", "analysis"), ENDS, strict=True))
+@pytest.mark.parametrize(("tool", "number"), [*zip(("tracegen", "replayer", "analysis"), ENDS, strict=True)])
 def test_a_signal_while_modules_are_imported_is_one_line(tool: str, number: signal.Signals, tmp_path: Path) -> None:
     """The first module that takes time is one of ours, and gets the signal."""
     (tmp_path / "click.py").write_text(f"import os, time\nos.kill(os.getpid(), {int(number)})\ntime.sleep(60)\n")
