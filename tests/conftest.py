@@ -53,7 +53,6 @@ LONGEST = (
     "tests/analysis/report",
     "tests/endtoend/test_pages.py",
     "tests/endtoend/test_printed.py",
-    "tests/endtoend/test_howtos.py",
     "tests/endtoend/test_live_view.py",
     "tests/docs/test_site.py",
     "tests/endtoend/test_ranks.py",

@@ -19,8 +19,6 @@ _SUMS: Final = {
     "steady_nvme_read_gib_s+steady_nvme_write_gib_s": "NVMe throughput, read and written",
 }
 """What a sum of metrics is called."""
-_NOT_SURE: Final = "Not sure: "
-"""The words before the reason in the text of a result."""
 
 
 class SearchStep(msgspec.Struct, frozen=True):
@@ -45,8 +43,8 @@ class SearchResult(msgspec.Struct, frozen=True):
 
     users: int | None
     sure: bool
-    text: str
     peak: float | None
+    doubts: tuple[str, ...]
 
 
 class SearchTrace(msgspec.Struct, frozen=True):
@@ -266,7 +264,8 @@ def _list_charts(search: SearchContent) -> list[Chart]:
         units["throughput_gib_s"] = ("NVMe throughput, read and written", "GiB/s")
     if search.metric != "nvme_read_p95_ms":
         units["p95_ms"] = ("NVMe reads, P95", "ms")
-    return [_make_chart(search, column, *named) for column, named in units.items()]
+    charts = [_make_chart(search, column, *named) for column, named in units.items()]
+    return [chart for chart in charts if chart.rows.height > 1]
 
 
 def _make_chart(search: SearchContent, column: str, title: str, unit: str) -> Chart:
@@ -292,7 +291,7 @@ def _make_chart(search: SearchContent, column: str, title: str, unit: str) -> Ch
 
 
 def _list_doubts(search: SearchContent) -> Iterator[DoubtLine]:
-    why = search.result.text.rpartition(_NOT_SURE)[2].rstrip(".")
+    why = "; ".join(search.result.doubts)
     if search.prediction is not None:
         yield DoubtLine(
             headline="predicted, not measured",

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 from replayer.experiments import children
 from replayer.experiments.series import ReplayMeans, Series
 from replayer.experiments.steps import MeasuredTrial, Result, Step, Target
-from replayer.experiments.user_search import ALL_USERS, NEAR_PEAK, Search, SearchLimits, join_users
+from replayer.experiments.user_search import NEAR_PEAK, Search, SearchLimits, join_users
 from replayer.live.figures import Screen
 from replayer.record.columns import TIERS
 from replayer.record.reading import read_run
@@ -145,8 +145,17 @@ def autoscale(
     """
     trace = Trace(settings.trace)
     replays = _Replays(settings, metric, series)
-    search = Search(settings.metric, replays.measure, _find_limits(settings, metric, trace), report)
     is_qos = settings.mode == "qos"
+    users_of_trace = trace.metadata.counts.get("users") or 1
+    limits = SearchLimits(
+        users=min(settings.users or users_of_trace, users_of_trace),
+        trials=settings.trials,
+        precision=settings.precision,
+        least=metric.least,
+        must_last=not is_qos,
+        near=settings.near,
+    )
+    search = Search(settings.metric, replays.measure, limits, report)
     target = Target(settings.target, at_most=metric.at_most)
     result = search.find_most_users(target) if is_qos else search.find_peak()
     if means.system is not None:
@@ -183,24 +192,6 @@ def describe_prediction(means: ReplayMeans) -> str:
     profile = means.system.profile
     speeds = "".join(f", {tier} × {speed:g}" for tier, speed in means.system.speeds.items())
     return f"predicted from {_KINDS[profile.kind]}the profile {profile.name}{speeds}"
-
-
-def _find_limits(settings: SearchSettings, metric: SearchMetric, trace: Trace) -> SearchLimits:
-    """Return the bounds of a search over the users that a trace has."""
-    users_of_trace = trace.metadata.counts.get("users") or 1
-    most = min(settings.users or users_of_trace, users_of_trace)
-    ceiling = ALL_USERS
-    if most < users_of_trace:
-        ceiling = f"The search was limited to {format_count(most, 'user')}: more may show more"
-    return SearchLimits(
-        users=most,
-        trials=settings.trials,
-        precision=settings.precision,
-        least=metric.least,
-        must_last=settings.mode == "capacity",
-        near=settings.near,
-        ceiling=ceiling,
-    )
 
 
 class _Replays:

@@ -1,6 +1,7 @@
 """The measurements of a search for users: trials, steps of several trials, targets, a result."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, stdev
 from typing import Final, Literal
@@ -249,6 +250,7 @@ class Result:
         text: sentences that say so.
         knee: users to mark in a plot.
         peak: the throughput reached, if the search was for capacity.
+        doubts: why it is not sure.
     """
 
     users: int | None
@@ -256,3 +258,4 @@ class Result:
     text: str
     knee: int | None
     peak: float | None = None
+    doubts: Sequence[str] = ()

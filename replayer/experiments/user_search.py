@@ -8,7 +8,7 @@ answer is known.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from replayer.experiments.steps import TIGHT_SHARE, Decision, MeasuredTrial, Result, Step, Target
 from tracegen.errors import format_count
@@ -23,14 +23,10 @@ FINE_FACTOR: Final = 1.5
 """After doubling, users are raised by this factor."""
 NEAR_PEAK: Final = 0.95
 LEAST_SATURATION: Final = 0.8  # share of the time; a tier that is less busy can do more
-ALL_USERS: Final = "These are all users of the trace: a larger trace may show more"
+MORE_USERS: Final = "No more users were tried: more may show more"
 
 Measure = Callable[[int, int, int], MeasuredTrial]
 """Measures one trial: (users, number of the trial, its duration over the one asked for)."""
-
-
-def _report_nothing(_step: Step) -> None:
-    """Ignore a step."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +40,6 @@ class SearchLimits:
         least: samples that a trial's value must rest on.
         must_last: whether a trial whose trace ended is no evidence.
         near: share of the peak that the fewest users must reach.
-        ceiling: sentence to end with if the most users were reached.
     """
 
     users: int
@@ -53,17 +48,10 @@ class SearchLimits:
     least: int = 1
     must_last: bool = False
     near: float = NEAR_PEAK
-    ceiling: str = ALL_USERS
 
 
-@dataclass(frozen=True)
-class _Bounds:
-    """The steps next to the answer of a search for a target.
-
-    Attributes:
-        good: the most users known to meet the target.
-        bad: the fewest users known to miss it.
-    """
+class _Bounds(NamedTuple):
+    """The steps next to the answer: the most users known to meet the target, the fewest to miss it."""
 
     good: Step | None
     bad: Step | None
@@ -88,7 +76,11 @@ class Search:
     """
 
     def __init__(
-        self, metric: str, measure: Measure, limits: SearchLimits, report: Callable[[Step], object] = _report_nothing
+        self,
+        metric: str,
+        measure: Measure,
+        limits: SearchLimits,
+        report: Callable[[Step], object] = lambda _step: None,
     ) -> None:
         self.steps: list[Step] = []
         self._metric = metric
@@ -186,36 +178,24 @@ class Search:
 
     def _conclude_users(self, target: Target, bounds: _Bounds) -> Result:
         """Return the answer between the bounds, and why it is sure or not."""
-        good = bounds.good
-        bad = bounds.bad
         unmeasured = self._list_unmeasured(bounds)
-        doubts = _list_doubts(target, bounds, unmeasured)
-        users = good.users if good else None
-        if good is None and bad is not None and not unmeasured:
-            users = 0
-        sentences = [self._describe_bounds(target, bounds, users)]
-        if bad is None and good is not None and not unmeasured:
-            sentences.append(self._limits.ceiling)
-        sentences.append(f"Not sure: {'; '.join(doubts)}" if doubts else "Sure: no interval includes the target")
-        knee = users or (bad.users if bad else None)
-        return Result(users, not doubts, ". ".join(sentences) + ".", knee)
-
-    def _describe_bounds(self, target: Target, bounds: _Bounds, users: int | None) -> str:
-        """Describe the steps next to the answer, in one sentence without its full stop."""
-        good = bounds.good
-        bad = bounds.bad
-        if good is None and bad is None:
-            return f"not known how many users: no step measured {self._metric}"
-        head = ""
-        if good is None:
-            head = "not even 1 user: " if users == 0 else "not known how many users: "
-        parts = []
-        limit = target.describe()
-        if good is not None:
-            parts.append(f"{_count_users(good.users)}: {self._metric} {good.describe()}, {limit}")
-        if bad is not None:
-            parts.append(f"{_count_users(bad.users)}: {self._metric} {bad.describe()}, not {limit}")
-        return head + "; ".join(parts)
+        users = bounds.low if bounds.good or (bounds.bad and not unmeasured) else None
+        steps = [step for step in bounds if step is not None]
+        doubts = []
+        if unmeasured:
+            doubts.append(f"nothing or too little was measured with {join_users(unmeasured)}")
+        for step in steps:
+            if not target.is_excluded_by(step):
+                reason = "the interval includes the target" if step.has_interval else step.no_interval
+                doubts.append(f"{reason} at {step.users:,}")
+        head = "" if users else "not even 1 user: " if users == 0 else "not known how many users: "
+        judged = [f"{_count_users(step.users)}: {self._judge(target, step)}" for step in steps]
+        sentences = [head + ("; ".join(judged) or f"no step measured {self._metric}")]
+        if bounds.bad is None and bounds.good and not unmeasured:
+            sentences.append(MORE_USERS)
+        sure = "Sure: no interval includes the target"
+        knee = users or (bounds.bad.users if bounds.bad else None)
+        return _conclude(users, sentences, sure, doubts, knee)
 
     def find_peak(self) -> Result:
         """Find where throughput peaks, and the fewest users that reach a share of the peak."""
@@ -224,8 +204,7 @@ class Search:
         best = self._grow(2, DOUBLING_GAIN, best)
         if not best.is_evidence:
             tried = join_users(sorted(step.users for step in self.steps))
-            text = f"Not known where it peaks. Not sure: with {tried}: {best.shortcoming}."
-            return Result(None, sure=False, text=text, knee=None)
+            return _conclude(None, ["Not known where it peaks"], "", [f"with {tried}: {best.shortcoming}"])
         best = self._climb(self._grow(FINE_FACTOR, MIN_GAIN, best))
         while True:
             best = self._try(best.users, lambda step: len(step.trials) > 2 and step.is_tight)
@@ -243,11 +222,10 @@ class Search:
             share = f"{fewest.mean / best.mean:.0%} of it at {_count_users(fewest.users)}"
         sentences = [f"Peak {self._metric} {best.describe()} at {_count_users(best.users)}; {share}"]
         if best.users == self._limits.users:
-            sentences.append(self._limits.ceiling)
+            sentences.append(MORE_USERS)
         doubts = self._list_doubts_of_peak(best, fewest)
-        sure = f"Not sure: {'; '.join(doubts)}" if doubts else "Sure: both intervals are tight"
-        text = ". ".join([*sentences, sure]) + "."
-        return Result(fewest.users, not doubts, text, fewest.users, best.mean)
+        sure = "Sure: both intervals are tight"
+        return _conclude(fewest.users, sentences, sure, doubts, fewest.users, best.mean)
 
     def _list_evidence(self) -> list[Step]:
         """Return the steps that are evidence, by users."""
@@ -338,16 +316,17 @@ class Search:
         return self._try(fewest.users, lambda step: step.is_tight)
 
 
-def _list_doubts(target: Target, bounds: _Bounds, unmeasured: list[int]) -> list[str]:
-    """Return why the answer between the bounds is not sure."""
-    doubts = []
-    if unmeasured:
-        doubts.append(f"nothing or too little was measured with {join_users(unmeasured)}")
-    for step in (bounds.good, bounds.bad):
-        if step is not None and not target.is_excluded_by(step):
-            reason = "the interval includes the target" if step.has_interval else step.no_interval
-            doubts.append(f"{reason} at {step.users:,}")
-    return doubts
+def _conclude(
+    users: int | None,
+    sentences: list[str],
+    sure: str,
+    doubts: list[str],
+    knee: int | None = None,
+    peak: float | None = None,
+) -> Result:
+    """Return a result whose text says how sure it is."""
+    end = f"Not sure: {'; '.join(doubts)}" if doubts else sure
+    return Result(users, not doubts, ". ".join([*sentences, end]) + ".", knee, peak, doubts)
 
 
 def _count_users(users: int) -> str:

@@ -1,7 +1,6 @@
 """Packages that serve one feature: what says so where one is missing, and that nothing else needs it."""
 
 import importlib
-import re
 import subprocess
 import sys
 import tomllib
@@ -69,15 +68,6 @@ for tool, *arguments in {commands}:
     assert (tmp_path / "r.html").exists()
 
 
-def test_extras_are_no_dependencies_and_the_tests_bring_them_all() -> None:
-    extras = PROJECT["optional-dependencies"]
-    named = {re.split(r"[><=;]", one)[0] for one in PROJECT["dependencies"]}
-    for package, extra in OPTIONAL.items():
-        assert package not in named
-        assert [re.split(r"[><=;]", one)[0] for one in extras[extra]] == [package]
-        assert extras[extra][0] in extras["dev"]
-
-
 @pytest.mark.parametrize("tool", ["tracegen", "replayer", "analysis"])
 def test_shells_complete_commands_as_the_page_says(
     tool: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -92,8 +82,3 @@ def test_shells_complete_commands_as_the_page_says(
             main.main([], prog_name=tool)
         assert ended.value.code == 0
         assert f"{variable}={shell}_complete" in capsys.readouterr().out
-
-
-def test_the_page_on_installing_lists_the_extras() -> None:
-    page = (ROOT / "docs" / "installing.md").read_text()
-    assert set(re.findall(r"^\| `(\w+)` \|", page, re.M)) == set(PROJECT["optional-dependencies"]) - {"dev"}

@@ -12,7 +12,7 @@ import pytest
 from analysis.commands import target_options
 from analysis.log.log import Targets
 from replayer.options.command_line import parse_words
-from replayer.options.resolving import overlay_recipe, resolve_demand, resolve_plan
+from replayer.options.resolving import overlay_recipe, resolve_demand
 from replayer.tiers.base import HostBuffer
 from replayer.tiers.cpu import CpuTier
 from replayer.tiers.throttled import Throttle, ThrottledTier
@@ -26,36 +26,19 @@ from tracegen.schema import Trace
 @pytest.mark.parametrize(
     ("unit", "text", "value"),
     [
-        (SECONDS, "90", "90"),
         (SECONDS, "90s", "90"),
         (SECONDS, "5m", "300"),
-        (SECONDS, "5min", "300"),
-        (SECONDS, "1h", "3600"),
         (SECONDS, "1.5 h", "5400"),
-        (SECONDS, "1d", "86400"),
         (SECONDS, "250ms", "0.25"),
-        (SECONDS, "1e-9", "1e-9"),
-        (SECONDS, ".5", "0.5"),
         (SECONDS, "-1", "-1"),
-        (MILLISECONDS, "30", "30"),
         (MILLISECONDS, "1.5s", "1500"),
-        (MICROSECONDS, "100us", "100"),
         (MICROSECONDS, "100µs", "100"),
-        (MICROSECONDS, "2ms", "2000"),
         (BYTES, "128K", "131072"),
-        (GIB, "4", "4"),
-        (GIB, "0.1", "0.1"),
         (GIB, "4G", "4"),
-        (GIB, "4GiB", "4"),
-        (GIB, "4g", "4"),
         (GIB, "512M", "0.5"),
-        (GIB, "1T", "1024"),
         (GIB, "1TB", "931.322574615478515625"),
-        (MIB_S, "470", "470"),
-        (MIB_S, "2G", "2048"),
         (MIB_S, "2GiB/s", "2048"),
         (MIB_S, "2GB/s", "1907.3486328125"),
-        (MIB_S, "2gb", "1907.3486328125"),
         (GIB_S, "512M/s", "0.5"),
         (TERABYTES, "1.2PB", "1200"),
     ],
@@ -89,21 +72,13 @@ def parse(*words: object) -> dict[str, Any]:
         (["--duration", "5m"], "duration", 300.0),
         (["--set", "drain=90s"], "drain", 90.0),
         (["--cpu-mem-gb", "512M"], "cpu_mem_gb", Decimal("0.5")),
-        (["--gpu-mem-gb", "1T"], "gpu_mem_gb", Decimal(1024)),
-        (["--storage-capacity-gb", "1T"], "storage_capacity_gb", Decimal(1024)),
-        (["--set", "window_gb=64G"], "window_gb", Decimal(64)),
-        (["--precondition", "100G"], "precondition", 100.0),
         (["--token-ms", "30ms"], "token_ms", 30.0),
         (["--set", "io_size=1M"], "io_size", 1 << 20),
         (["--warmup", "30s"], "warmup", (0, 30.0, False)),
-        (["--warmup", "5m"], "warmup", (0, 300.0, False)),
         (["--warmup", "5000ops"], "warmup", (5000, 0, False)),
         (["--warmup", "0"], "warmup", (0, 0, False)),
         (["--warmup", "steady"], "warmup", (0, 0, True)),
-        (["--throttle", "nvme=470,80us"], "throttle", (("nvme", Throttle(470, 80)),)),
         (["--throttle", "nvme=2G,100us"], "throttle", (("nvme", Throttle(2048, 100)),)),
-        (["--throttle", "cpu=2GB/s"], "throttle", (("cpu", Throttle(1907.3486328125)),)),
-        (["--throttle", "nvme=r7000/w4000"], "throttle", (("nvme", Throttle(7000, 0, 4000)),)),
         (["--throttle", "nvme=r2G/s/w1G/s,1ms"], "throttle", (("nvme", Throttle(2048, 1000, 1024)),)),
     ],
     ids=lambda value: value[1] if isinstance(value, list) else None,
@@ -118,22 +93,15 @@ def test_flags_take_units(flags: list[str], name: str, value: object) -> None:
     ("flags", "words"),
     [
         (["--duration", "5x"], "'5x' is not a number of seconds"),
-        (["--cpu-mem-gb", "4Gb"], "'4Gb' is not a number of GiB"),
         (["--warmup", "60"], "60ops or 60s"),
         (["--warmup", "30x"], "'30x'"),
-        (["--warmup", "1.5"], "'1.5'"),
-        (["--warmup", "-5s"], "'-5s'"),
         (["--set", "io_size=128KB"], "is 128,000 bytes, not a multiple of 4K"),
         (["--throttle", "ssd=400"], "'ssd' is not a tier; name gpu, cpu or nvme"),
         (["--throttle", "400"], "names no tier; write for example nvme=400."),
-        (["--throttle", "nvme=fast"], "'fast' is not a number of MiB/s"),
         (["--throttle", "nvme=470,fast"], "'fast' is not a number of microseconds"),
         (["--throttle", "nvme=2000,1000"], "write 2000,1000us for microseconds, r2000/w1000 for MiB/s of reads"),
-        (["--throttle", "nvme=0"], "at least 0.1"),
-        (["--throttle", "nvme=1e-300"], "at least 0.1"),
         (["--throttle", "nvme=0.09"], "at least 0.1"),
         (["--throttle", "nvme=r7000/w0"], "at least 0.1"),
-        (["--throttle", "nvme=470,-1us"], "from 0"),
     ],
     ids=lambda value: value[1] if isinstance(value, list) else None,
 )
@@ -162,11 +130,6 @@ def test_0_concurrent_allocs_means_unlimited(small: Trace, tmp_path: Path) -> No
                 "--set", "replay.max_concurrent_allocs=0", "-o", tmp_path / "t.parquet")  # fmt: skip
     assert made.returncode == 0, made.stderr
     assert allocs(Trace(tmp_path / "t.parquet")) is None
-
-
-def test_a_vendors_spelling_resolves_to_the_models_name(small: Trace) -> None:
-    model, _ = resolve_plan(small, overlay_recipe(small, parse("--model", "meta-llama/Llama-3.1-8B-Instruct")))
-    assert model == "llama3.1-8b"
 
 
 EMPTY = {

@@ -1,6 +1,5 @@
 """A replay while it runs, as a user sees it: on a terminal, on a narrow one, on a dumb one, on a pipe."""
 
-import json
 import os
 import re
 import signal
@@ -8,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from replayer.live.figures import parse_line
 from tests.support.going_runs import CACHE, MODEL, SLOW, info
 from tests.support.terminals import Terminal
 
@@ -118,13 +116,3 @@ def test_a_sweep_shows_where_it_is(storing: Path, tmp_path: Path) -> None:
     assert "left in all" not in terminal.picture.text()
     log = (tmp_path / "sweep" / "one" / "log-trial_1.txt").read_text()
     assert 'progress":' not in log
-
-
-def test_json_of_a_run_is_for_programs(storing: Path, tmp_path: Path) -> None:
-    terminal = begin(storing, tmp_path, "--progress", "json", "--duration", "2")
-    assert terminal.end() == 0
-    lines = [line for line in terminal.raw.splitlines() if line.startswith("{")]
-    stages = [figures.stage for line in lines if (figures := parse_line(line))]
-    assert "replaying" in stages
-    assert len(stages) == len(lines)
-    assert set(json.loads(lines[-1])["progress"]["tiers"]) == {"nvme"}

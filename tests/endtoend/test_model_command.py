@@ -58,18 +58,6 @@ def test_all_names_are_listed_without_one() -> None:
     assert [one["bytes_per_token"] for one in read("--kv-dtype", "fp8")][:2] == [12_288, 65_536]
 
 
-def test_json_has_groups_totals_and_units() -> None:
-    gemma = read("gemma-3-27b", "--pipeline-parallel", 2, "--block-tokens", 32)
-    assert [(group["kind"], group["layers"], group["window"]) for group in gemma["groups"]] == [
-        ("window", 52, 1024), ("full", 10, None),
-    ]  # fmt: skip
-    assert (gemma["bytes_per_token"], gemma["windowed_bytes_per_token"]) == (31 * 8192, 26 * 8192)
-    assert gemma["sequence_bytes"]["131072"] == 5 * 8192 * 131_072 + 26 * 8192 * 1024
-    assert gemma["layouts"][0] == {
-        "engine": "vLLM", "rank_bytes": 32 * 8192 * 5, "tokens": 32, "unit": "block, 5 layers; groups: 6 window + 1 full",
-    }  # fmt: skip
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -81,15 +69,6 @@ def test_json_has_groups_totals_and_units() -> None:
 )
 def test_wrong_arguments_are_refused(arguments: list[object], words: str) -> None:
     sentence(here("replayer", "model", *arguments), words)
-
-
-def test_a_plan_moves_the_bytes_of_the_largest_stage(tmp_path: Path) -> None:
-    trace = traces.write(tmp_path / "t.parquet", traces.columns([("w", 0, 10)]))
-    flags = ["--model", "gemma-3-27b", "--set", "tensor_parallel=2", "--set", "pipeline_parallel=4", "--json"]
-    planned = json.loads(here("replayer", "plan", trace.path, *flags).stdout)
-    assert planned["write_bytes"]["nvme"] == 10 * 16 * 8192 // 2  # 16 of the 62 layers
-    refused = here("replayer", "plan", trace.path, "--model", "tiny-1b", "--set", "pipeline_parallel=13")
-    sentence(refused, "--set pipeline_parallel=13: does not fit the 12 layers")
 
 
 def test_an_object_is_charged_one_state(tmp_path: Path) -> None:

@@ -110,15 +110,6 @@ def test_ctrl_c_ends_all_ranks(pair: tuple[Going, dict[int, int]], tmp_path: Pat
         assert list((tmp_path / "cache").iterdir()) == []
 
 
-def test_a_signal_to_one_rank_ends_all(pair: tuple[Going, dict[int, int]]) -> None:
-    started, pids = pair
-    os.kill(pids[1], signal.SIGTERM)
-    code, said = started.end(timeout=25)
-    assert code != 0
-    assert "Traceback" not in said
-    assert info(started.output)["status"] != "complete"
-
-
 def test_ranks_that_are_refused_end_with_one_sentence(mpirun: list[object], short: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     code, said = ranked(mpirun, short, tmp_path, "--ranks", "replicate", cache=tmp_path / "file").end()
@@ -138,15 +129,6 @@ def test_one_rank_that_is_refused_ends_all(mpirun: list[object], short: Path, tm
     (error,) = errors_in(said)
     assert "t-1.parquet" in error
     assert not (tmp_path / "run").exists()
-
-
-def test_ranks_need_an_output_that_is_free(mpirun: list[object], short: Path, tmp_path: Path) -> None:
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "thesis.tex").write_text("x")
-    code, said = ranked(mpirun, short, tmp_path, "--ranks", "replicate", "--force").end()
-    assert code == 2, said
-    assert len(errors_in(said)) == 1, said
-    assert [path.name for path in (tmp_path / "run").iterdir()] == ["thesis.tex"]
 
 
 def test_ranks_repeat(mpirun: list[object], short: Path, tmp_path: Path) -> None:

@@ -100,8 +100,3 @@ def test_repeat_does_the_same_work_so_many_times(short: Path, tmp_path: Path, ru
     before = snapshot(tmp_path)
     sentence(replayed(run, short, tmp_path, "--repeat", 3, ok=False), "run-2", "--force")
     assert snapshot(tmp_path) == before, "refused before the first trial"
-
-
-def test_caches_of_all_trials_can_be_kept(short: Path, tmp_path: Path, run: Run) -> None:
-    replayed(run, short, tmp_path, "--repeat", 4, "--set", "keep_cache=true")
-    assert len(list((tmp_path / "cache").iterdir())) == 4

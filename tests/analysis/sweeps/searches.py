@@ -23,8 +23,7 @@ def make_step(users: int, value: float | None, **changes: Any) -> dict[str, Any]
 
 def write_search(path: Path, steps: Sequence[dict[str, Any]], users: int | None, **changes: Any) -> Path:
     """Write an autoscale.json for the P95 of the wait for storage, at most 100 ms."""
-    sure = changes.pop("sure", True)
-    text = changes.pop("text", "Sure: no interval includes the target.")
+    doubts = changes.pop("doubts", [])
     content = {
         "mode": "qos",
         "metric": "ttfb_p95_ms",
@@ -37,7 +36,7 @@ def write_search(path: Path, steps: Sequence[dict[str, Any]], users: int | None,
         "duration_s": 30.0,
         "prediction": None,
         "autoscaling_stats": list(steps),
-        "result": {"users": users, "sure": sure, "text": text, "knee": users, "peak": None},
+        "result": {"users": users, "sure": not doubts, "knee": users, "peak": None, "doubts": doubts},
         "warnings": [],
     }
     path.write_text(json.dumps(content | changes))

@@ -73,8 +73,7 @@ def test_the_answer_in_words(
 def test_what_is_not_sure_is_a_doubt(tmp_path: Path) -> None:
     warnings = ["short run: 2 of 4 replays, users_2/trial_1 for example: 9 s; too short; replay for minutes."]
     warnings.append("the trace ended before the time limit with 2 users")
-    text = "4 users: 80. Not sure: 1 trial has no interval at 4."
-    path = write_search(tmp_path / "s.json", STEPS, 4, sure=False, text=text, warnings=warnings)
+    path = write_search(tmp_path / "s.json", STEPS, 4, doubts=["1 trial has no interval at 4"], warnings=warnings)
     answer = answer_search(path, "Title")
     assert (answer.title, answer.state, answer.tone) == ("Title", "NOT SURE", "plain")
     doubts = [(doubt.headline, doubt.text, doubt.advice) for doubt in answer.doubts]
