@@ -55,7 +55,6 @@ def test_the_documented_ways_of_reading_agree(replay: Path) -> None:
         answer = run_snippet(SNIPPETS[name], replay)
         assert [row[:3] for row in answer] == totals, name
         assert [row[3] for row in answer] == pytest.approx(p95_ms), name
-    assert run_snippet(SNIPPETS["pyarrow"], replay) == totals
 
 
 def test_the_first_query_of_the_page_works(replay: Path) -> None:
@@ -67,7 +66,7 @@ def test_the_first_query_of_the_page_works(replay: Path) -> None:
 
 
 def test_the_code_for_each_tool_compiles() -> None:
-    assert set(SNIPPETS) == {"DuckDB", "pyarrow", "Polars", "pandas", "Spark"}
+    assert set(SNIPPETS) == {"DuckDB", "Polars", "pandas", "Spark"}
     for name, code in SNIPPETS.items():
         compile(code, name, "exec")
 
