@@ -22,11 +22,11 @@ from replayer.record.columns import (
     TIERS,
     WAITS,
 )
+from replayer.record.conditions import CONDITION_GROUPS, Conditions
 from replayer.record.plain_json import to_plain
 from replayer.record.reading import check_file, counters, parts, read_ranks, read_run
 from replayer.record.run_info import (
     Clock,
-    Conditions,
     PlanInfo,
     PredictionInfo,
     RanksInfo,
@@ -48,6 +48,7 @@ from replayer.record.wording import causes_of, commonest, describe_cut, drive, p
 __all__ = [
     "ARRANGED_PLAN_VERSION",
     "CHECKPOINT_OPS",
+    "CONDITION_GROUPS",
     "DEVICE_SCHEMA",
     "LOG_COLUMNS",
     "LOG_ENUMS",

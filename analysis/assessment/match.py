@@ -51,7 +51,7 @@ def find_differences(summary: Summary, reference: Reference) -> list[str]:
     Returns:
         Clauses; empty if both did the same work, as far as they say.
     """
-    model = summary.provenance.conditions.model
+    model = summary.provenance.conditions.plan.model
     reasons = [] if summary.is_valid else ["our run is not VALID"]
     if reference.model is not None and not is_same_model(model, reference.model):
         reasons.append(f"our model is {model}, theirs {reference.model}")
@@ -115,7 +115,7 @@ def _collect_ours(summary: Summary) -> dict[str, Value]:
     values: dict[str, Value] = {
         name: summary.metrics.get(renamed.get(name, name.replace("ttft", "ttfb"))) for name in LINES
     }
-    return values | {"model": summary.provenance.conditions.model}
+    return values | {"model": summary.provenance.conditions.plan.model}
 
 
 def format_value(value: Value) -> str:

@@ -20,22 +20,12 @@ from analysis.comparison.intervals import Statistics, summarise_metric
 from analysis.comparison.trials import Trial, check_common_plan
 from analysis.runs.plan_order import kind_of
 from analysis.summary.run_summary import Summary
-from replayer.schema import TIERS, Conditions
+from replayer.schema import CONDITION_GROUPS, TIERS, Conditions
 from tracegen.errors import InputError
 
 LABEL: Final = 24
 """Most characters of a name that a system is given."""
 _TIERS: Final = tuple(f"usable_bytes.{tier}" for tier in TIERS)
-_PLANNED_BY: Final = (
-    *("model", "bytes_per_token", "usable_bytes", "headroom", "arrangement", "rules", "promote"),
-    *("lookup", "decode", "users", "part", "cycles", "ranks", "order", "placement"),
-)
-"""Conditions that determine a plan, together with the trace."""
-_ORDERED_BY: Final = (
-    *("pace", "speedup", "token_ms", "prefill_tok_s", "workers", "request_depth"),
-    *("max_concurrent_allocs", "window_ops", "window_bytes"),
-)
-"""Conditions of the load, which determine a plan, too, unless it keeps the order of the trace."""
 
 Key = tuple[str, tuple[tuple[str, str], ...]]
 """A trace's fingerprint, and the conditions except the varied ones."""
@@ -154,7 +144,8 @@ def make_configuration(name: str, systems: Systems) -> Configuration:
     trials = [trial for runs in systems.values() for trial in runs]
     differing = find_differing(*map(conditions_of, trials))
     orders = {kind_of(info.conditions) for trial in trials for info in trial.run.infos}
-    planned_by = _PLANNED_BY if orders == {"trace"} else (*_PLANNED_BY, *_ORDERED_BY)
+    plan, load = CONDITION_GROUPS["plan"], CONDITION_GROUPS["load"]
+    planned_by = plan if orders == {"trace"} else (*plan, *load)
     is_planned_apart = any(is_varied(condition, planned_by) for condition in differing)
     same_plan = "live" not in orders and not is_planned_apart
     if same_plan:

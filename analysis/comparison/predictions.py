@@ -24,14 +24,11 @@ from analysis.runs.opening import open_run
 from analysis.runs.plan_order import kind_of
 from analysis.summary.percentiles import is_thin
 from analysis.summary.run_summary import Summary
-from replayer.schema import PredictionInfo
+from replayer.schema import CONDITION_GROUPS, PredictionInfo
 from tracegen.errors import InputError
 from tracegen.progress import Advance
 
-OF_DEVICES: Final = (
-    *("layout", "direct", "io_bytes", "io_depth", "io_engine", "fsync", "verify"),
-    *("gpu_device", "gpu_read", "gds", "throttle", "precondition_gib"),
-)
+OF_DEVICES: Final = CONDITION_GROUPS["devices"]
 """Conditions of the tiers, which a prediction has from its profile; all others are the load's."""
 ACCEPTED: Final = ("page cache",)
 """Kinds of doubt that invalidate a run as a measurement of a drive, but not as one of the model."""

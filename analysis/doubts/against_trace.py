@@ -17,18 +17,16 @@ from analysis.doubts.integrity import make_doubts
 from analysis.runs.plan_order import kind_of
 from analysis.runs.reading import explain_unreadable, scan
 from analysis.runs.run import Doubt
-from replayer.schema import LOG_ENUMS, MOVES, PLANNED_COLUMNS, PlanInfo, RunInfo, parts, to_plain
+from replayer.schema import CONDITION_GROUPS, LOG_ENUMS, MOVES, PLANNED_COLUMNS, PlanInfo, RunInfo, parts, to_plain
 from tracegen.errors import InputError
 from tracegen.schema import Trace
 
 STRETCH: Final = 1 << 22  # positions compared at once
 MOST_OPS: Final = 1 << 27  # of a plan that is made again: 5 GB of memory and some minutes
 AT: Final = ("position", "seq")
-EXECUTED: Final = frozenset({
-    "ranks", "placement", "duration_s", "drain_s", "ops", "warmup", "precondition_gib", "layout", "direct", "io_bytes",
-    "io_depth", "io_engine", "fsync", "verify", "gpu_device", "gpu_read", "gds", "throttle", "window_ops",
-    "window_bytes",
-})  # fmt: skip
+EXECUTED: Final = frozenset(
+    (*CONDITION_GROUPS["devices"], *CONDITION_GROUPS["span"], "ranks", "placement", "window_ops", "window_bytes")
+)
 """Conditions that do not determine a plan."""
 
 
@@ -88,7 +86,7 @@ def plan_anew(trace: Path, place: Path, info: RunInfo, moves: Path) -> Planned:
     if (has := opened.metadata.fingerprint) != (wanted := info.trace.fingerprint):
         problem = f"replayed the trace {wanted[:12]}…, but {trace} is {has[:12]}…"
         raise InputError(problem, "name the trace of the run", subject=place)
-    ops = opened.ops * (info.conditions.cycles or 1)
+    ops = opened.ops * (info.conditions.plan.cycles or 1)
     if ops > MOST_OPS:
         raise InputError(f"its plan has {ops:,} ops; at most {MOST_OPS:,} can be planned again", subject=place)
     words = ("replayer", "plan", trace, "--like", place, "--moves", moves, "--json")

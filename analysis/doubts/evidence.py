@@ -55,7 +55,7 @@ class Evidence:
     @property
     def stands_in(self) -> bool:
         """Whether the nvme tier is emulated or throttled: its figures are not those of a device."""
-        return self.conditions.has_simulated_nvme or "nvme" in (self.conditions.throttle or {})
+        return self.conditions.devices.has_simulated_nvme or "nvme" in (self.conditions.devices.throttle or {})
 
     @property
     def devices(self) -> set[tuple[str | None, str | None]]:

@@ -113,7 +113,7 @@ def _make_title(data: Gathered) -> str:
     provenance = run.summary.provenance
     drive = provenance.storage and provenance.storage.device_model
     name = systems[0] if len(data.runs) > 1 else run.name
-    return f"{name}: KV cache on {drive}" if drive else f"{name}: KV cache of {provenance.conditions.model}"
+    return f"{name}: KV cache on {drive}" if drive else f"{name}: KV cache of {provenance.conditions.plan.model}"
 
 
 def _count_runs(data: Gathered, curve: LoadCurves | None) -> str:

@@ -165,7 +165,7 @@ def _list_capacities(data: Gathered, rows: pl.DataFrame) -> Iterator[Rule]:
     """Yield the capacity of each tier that has a panel; equal ones of several runs once."""
     found: dict[tuple[str, float], str] = {}
     for name, run in data.shown.items():
-        sizes = asdict(run.summary.provenance.conditions.usable_bytes)
+        sizes = asdict(run.summary.provenance.conditions.plan.usable_bytes)
         for tier in TIERS:
             gib = (sizes[tier] or 0) * len(run.run.infos) / GIB
             if gib and tier in rows["tier"]:

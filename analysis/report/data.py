@@ -195,7 +195,7 @@ def _configuration(run: Subject) -> tuple[object, ...]:
     With a time limit each trial executes as many ops as it can.
     """
     provenance = run.summary.provenance
-    ops = provenance.executed_ops if provenance.conditions.duration_s is None else None
+    ops = provenance.executed_ops if provenance.conditions.span.duration_s is None else None
     drive = provenance.storage and provenance.storage.device_model
     return run.label, *provenance.configuration, ops, provenance.machine, drive
 

@@ -172,7 +172,7 @@ def _find_value(summary: Summary, axis: LoadAxis) -> float | None:
     if axis == "users":
         return summary.provenance.users
     conditions = summary.provenance.conditions
-    return (conditions.speedup or 1.0) if conditions.pace == "open" else None
+    return (conditions.load.speedup or 1.0) if conditions.load.pace == "open" else None
 
 
 def _make_points(runs: Sequence[Subject], axis: LoadAxis) -> list[LoadPoint]:

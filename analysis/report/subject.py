@@ -60,12 +60,12 @@ def _describe_hardware(run: Subject) -> Facts:
     cores = format_count(machine.cores, "core") if machine.cores else ""
     memory = f"{machine.memory_bytes / GIB:,.0f} GiB of memory" if machine.memory_bytes else ""
     conditions = run.summary.provenance.conditions
-    limits = conditions.throttle or {}
+    limits = conditions.devices.throttle or {}
     slowing = (
         f"{tier} slowed to {own['mib_s']:,.0f} MiB/s" if own.get("mib_s") else f"{tier} slowed"
         for tier, own in limits.items()
     )
-    ranks = conditions.ranks or 1
+    ranks = conditions.plan.ranks or 1
     return {
         "drive": describe_tier_drive(run),
         "slowing": ", ".join(slowing),
@@ -78,10 +78,10 @@ def _describe_hardware(run: Subject) -> Facts:
 def describe_tier_drive(run: Subject) -> str:
     """Describe the drive of the nvme tier, or what stands in for it."""
     conditions, storage = run.summary.provenance.conditions, run.summary.provenance.storage
-    if conditions.usable_bytes.nvme == 0:
+    if conditions.plan.usable_bytes.nvme == 0:
         return "no nvme tier"
-    if storage is None or conditions.has_simulated_nvme:
-        layout = f" (layout {conditions.layout})" if conditions.layout else ""
+    if storage is None or conditions.devices.has_simulated_nvme:
+        layout = f" (layout {conditions.devices.layout})" if conditions.devices.layout else ""
         return f"no drive, an emulated nvme tier{layout}"
     names = [storage.device_model or "drive of unknown model", storage.device, storage.filesystem]
     return ", ".join(filter(None, names))
@@ -91,17 +91,17 @@ def _describe_workload(run: Subject) -> Facts:
     provenance = run.summary.provenance
     conditions = provenance.conditions
     requests = run.summary.metrics["requests"]
-    speedup = conditions.speedup
-    is_plain = conditions.pace == "asap" or speedup in (None, 1)
+    speedup = conditions.load.speedup
+    is_plain = conditions.load.pace == "asap" or speedup in (None, 1)
     return {
-        "model": conditions.model,
+        "model": conditions.plan.model,
         "caches": _list_caches(conditions),
         "workload": _describe_trace(run),
         "cut": provenance.cut or "",
         "requests": format_count(int(requests), "request") if requests else "",
         "users": format_count(provenance.users, "user") if provenance.users else "",
-        "pace": f"pace {conditions.pace}" + ("" if is_plain else f" at {speedup:g} × speed"),
-        "workers": format_count(conditions.workers, "worker"),
+        "pace": f"pace {conditions.load.pace}" + ("" if is_plain else f" at {speedup:g} × speed"),
+        "workers": format_count(conditions.load.workers, "worker"),
         "order": describe_order(conditions),
         "rules": f"rules of {describe_rules(conditions)}",
     }

@@ -37,7 +37,7 @@ def open_run(path: Path) -> Run:
 def _open_single(path: Path) -> Run:
     """Open the run directory of one process, which may be one rank of a run."""
     rank = _open_rank(path)
-    size = rank.info.conditions.ranks or 1
+    size = rank.info.conditions.plan.ranks or 1
     if size == 1:
         return Run(path, [rank], 1, [])
     return Run(path, [rank], 1, [_doubt_ranks(f"this is one of {size} ranks; the others are left out")])
@@ -61,7 +61,7 @@ def _open_ranks(path: Path, size: int) -> tuple[list[RankDirectory], list[Doubt]
             doubts.append(_doubt_ranks(f"rank {number} of {size} is missing: {_describe(error)}"))
             continue
         ranks.append(rank)
-        if (rank.info.rank, rank.info.conditions.ranks or size) != (number, size):
+        if (rank.info.rank, rank.info.conditions.plan.ranks or size) != (number, size):
             doubts.append(_doubt_ranks(f"{place.name} is not rank {number} of {size}: it comes from another run"))
     return ranks, doubts
 

@@ -127,7 +127,7 @@ def _sum_option(submission: Submission, name: str, trials: Sequence[PackagedTria
         mlperf[theirs] = None if value is None else value * factor
     return {
         "title": submission.rules.find_option(name).title,
-        "model": trials[0].run.conditions.model,
+        "model": trials[0].run.conditions.plan.model,
         "rank_count": max(len(claim["ranks"]) for claim in claims),
         "trial_count": len(claims),
         **mlperf,

@@ -16,7 +16,7 @@ from replayer.diagnosis.diagnose import diagnose
 from replayer.diagnosis.evidence import Observation, PlanEvidence
 from replayer.diagnosis.finding import Finding
 from replayer.options.command_line import config_options, plan_options
-from replayer.options.like_run import read_options
+from replayer.options.recorded import read_options
 from replayer.options.resolving import overlay_recipe, resolve_plan, resolve_span
 from replayer.planning import offered_load
 from replayer.planning.moves import NVME

@@ -16,8 +16,9 @@ from replayer.options.progress import add_progress_option
 from replayer.options.resolving import PLAN_GROUPS, overlay_recipe, resolve_plan
 from replayer.options.run_groups import SpanOptions
 from replayer.prediction.profile_file import load_profile, shipped_profiles
+from replayer.record.conditions import Tier
 from replayer.record.plain_json import to_json
-from replayer.record.run_info import RunInfo, Tier
+from replayer.record.run_info import RunInfo
 from replayer.run.console import RunConsole
 from replayer.run.predicted import AssumedSystem, PredictedReplay, assume_settings
 from tracegen.console.commands import command, option_group

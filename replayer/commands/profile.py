@@ -23,8 +23,8 @@ from replayer.prediction.profile_file import load_profile, save_profile
 from replayer.profiling.measuring import measure_profile
 from replayer.profiling.rounds import WORKERS, ShowRun
 from replayer.record.columns import TIERS
+from replayer.record.conditions import Tier
 from replayer.record.options import DEVICE_LAYOUTS
-from replayer.record.run_info import Tier
 from tracegen.console.command_line import SECONDS, Quantity
 from tracegen.console.commands import Word, command, option_group
 from tracegen.console.interrupts import INTERRUPTS

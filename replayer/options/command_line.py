@@ -13,7 +13,7 @@ from click.shell_completion import CompletionItem
 from replayer.options.declaring import Declared, OptionTable
 from replayer.options.resolving import GROUPS, PLAN_GROUPS, Values
 from replayer.options.types import ListOf
-from replayer.record.run_info import Tier
+from replayer.record.conditions import Tier
 from tracegen.console.command_line import refuse_empty
 from tracegen.console.commands import Command, Decorator, OptionGroup, add_options
 from tracegen.errors import InputError

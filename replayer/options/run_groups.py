@@ -18,8 +18,8 @@ from replayer.options.types import (
     WarmUp,
     WholeNumber,
 )
+from replayer.record.conditions import Tier
 from replayer.record.options import Direct, Fsync, GpuRead, IoEngine, Layout, Verify
-from replayer.record.run_info import Tier
 from replayer.tiers.throttled import Throttle
 from tracegen.console.command_line import GIB, SECONDS, Quantity
 

@@ -5,8 +5,8 @@ from typing import Final
 
 from replayer.options.run_groups import ControlOptions, DeviceOptions
 from replayer.planning.pace import Demand, PlanWindow, Span
+from replayer.record.conditions import Tier
 from replayer.record.options import DEVICE_LAYOUTS
-from replayer.record.run_info import Tier
 from replayer.tiers.disk import BlockIO
 from replayer.tiers.throttled import Throttle
 

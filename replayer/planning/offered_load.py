@@ -11,7 +11,7 @@ from replayer.planning.moves import NVME, Stretch
 from replayer.planning.plan import PlanOptions
 from replayer.planning.workload import Workload
 from replayer.record.columns import TIERS
-from replayer.record.run_info import Tier
+from replayer.record.conditions import Tier
 
 _MINUTE_NS: Final = 60 * 10**9
 DAY_S: Final = 86_400

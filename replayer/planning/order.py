@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from replayer.bindings.compiled import DeviceStruct
 from replayer.planning.pace import Pace
 from replayer.record.columns import ORDERED_PLAN_VERSION, PLAN_VERSION, TIERS
+from replayer.record.conditions import OrderInfo, Tier
 from replayer.record.reading import parts, read_run
-from replayer.record.run_info import OrderInfo, Tier
 from tracegen.errors import InputError
 from tracegen.typed_files import suggest
 
@@ -188,7 +188,7 @@ def read_order(path: Path) -> Order:
         InputError: the path is not a run, or its log lacks ops.
     """
     info = read_run(path)
-    if (info.conditions.order or OrderInfo()).kind == "trace":
+    if (info.conditions.plan.order or OrderInfo()).kind == "trace":
         return Order()
     positions: list[NDArray[np.int64]] = []
     op_ids: list[NDArray[np.int64]] = []

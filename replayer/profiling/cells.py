@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replayer.planning.moves import HIT
-from replayer.record.run_info import Tier
+from replayer.record.conditions import Tier
 from tracegen.schema import DELETE, DTYPES, READ, WRITE, Columns, Metadata
 
 TOKEN_BYTES: Final = 4096

@@ -24,7 +24,7 @@ from replayer.profiling.tier_fit import (
     fit_tier,
     limit_rate,
 )
-from replayer.record.run_info import Tier
+from replayer.record.conditions import Tier
 from replayer.tiers import cache_dir, gpu
 from tracegen.errors import InputError, ToolError
 

@@ -17,7 +17,7 @@ from replayer.planning.pace import Demand, Pace, PlanWindow, Span
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.profiling.cells import TOKEN_BYTES, Cell, MadeTrace, Phases
 from replayer.record.columns import TIERS
-from replayer.record.run_info import Tier
+from replayer.record.conditions import Tier
 from replayer.run.opening import OpenTiers
 from replayer.run.preflight import check_footprint
 from replayer.tiers.payload import Payload

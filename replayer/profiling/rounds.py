@@ -14,7 +14,7 @@ from replayer.machine.busy_cores import BusyCores
 from replayer.profiling.cells import Cell, Measured, Phases, Visits, measure_visits, name_size
 from replayer.profiling.rig import Rig
 from replayer.profiling.tier_fit import DIRECTIONS, JUDGED_BYTES, SUSTAINED_BYTES
-from replayer.record.run_info import Tier
+from replayer.record.conditions import Tier
 from tracegen.errors import ToolError
 
 ShowRun = Callable[[str, int, int], object]

@@ -16,7 +16,7 @@ from replayer.profiling.station_fit import (
     round_figures,
     share_out,
 )
-from replayer.record.run_info import Tier
+from replayer.record.conditions import Tier
 
 JUDGED_BYTES: Final = (256 << 10, 16 << 20)
 """Sizes of objects whose residuals make the error: those that caches hold."""

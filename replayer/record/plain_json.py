@@ -5,7 +5,8 @@ from typing import Any, Final
 
 import msgspec
 
-from replayer.record.run_info import Conditions, RanksInfo, RunInfo
+from replayer.record.conditions import Conditions, list_conditions
+from replayer.record.run_info import RanksInfo, RunInfo
 
 RARE: Final = (
     "windowed_bytes_per_token",
@@ -38,5 +39,5 @@ def to_plain(value: msgspec.Struct) -> dict[str, Any]:
     """
     plain: dict[str, Any] = json.loads(msgspec.json.encode(value))
     if isinstance(value, Conditions):
-        plain |= plain.pop("unknown") or {}
+        plain = list_conditions(plain)
     return {name: field for name, field in plain.items() if field is not None or name not in RARE}

@@ -17,7 +17,8 @@ from replayer.record.columns import (
     PREDICTED_RUN_VERSION,
     RUN_VERSION,
 )
-from replayer.record.run_info import Conditions, RanksInfo, RunInfo
+from replayer.record.conditions import CONDITION_GROUPS, group_conditions
+from replayer.record.run_info import RanksInfo, RunInfo
 from tracegen.errors import InputError
 
 Info = TypeVar("Info", RunInfo, RanksInfo)
@@ -35,7 +36,7 @@ def read_run(path: Path) -> RunInfo:
     content = _load(path)
     if "ranks" in content:
         raise InputError("describes several ranks", f"name one of {path}/rank_*", subject=f"{path}/run.json")
-    return _decode(path, _collect_unknown(content), RunInfo)
+    return _decode(path, content, RunInfo)
 
 
 def read_ranks(path: Path) -> RanksInfo | None:
@@ -111,11 +112,15 @@ def _load(path: Path) -> dict[str, Any]:
 
 def _decode(path: Path, content: dict[str, Any], kind: type[Info]) -> Info:
     """Convert a parsed run.json to its type; name the first field that is missing or of another type."""
+    conditions = content.get("conditions")
+    if isinstance(conditions, dict):
+        content = content | {"conditions": group_conditions(conditions)}
     try:
         return msgspec.convert(content, kind)
     except msgspec.ValidationError as error:
         problem, _, place = str(error).partition(" - at ")
         place = place.replace("`", "").removeprefix("$").removeprefix(".")
+        place = _GROUP.sub("conditions", place)
         field = _MISSING.fullmatch(problem)
         if field is not None:
             place, problem = f"{place}.{field[1]}".removeprefix("."), "the field is missing"
@@ -123,26 +128,11 @@ def _decode(path: Path, content: dict[str, Any], kind: type[Info]) -> Info:
         raise _damaged(f"{path}/run.json", f"{place}: {problem}" if place else problem) from None
 
 
-def _collect_unknown(content: dict[str, Any]) -> dict[str, Any]:
-    """Move the conditions that this release does not know into `unknown`: two runs must share them, too."""
-    conditions = content.get("conditions")
-    if not isinstance(conditions, dict):
-        return content
-    known = set(Conditions.__struct_fields__) - {"unknown"}
-    unknown = {name: value for name, value in conditions.items() if name not in known}
-    conditions = {name: value for name, value in conditions.items() if name in known}
-    return content | {"conditions": conditions | {"unknown": unknown or None}}
-
-
-def list_conditions() -> list[str]:
-    """Return the names of the conditions that run.json records."""
-    return [name for name in Conditions.__struct_fields__ if name != "unknown"]
-
-
 def _damaged(name: str, problem: str) -> InputError:
     return InputError(f"{name} is damaged or incomplete: {problem}", "copy the run anew")
 
 
+_GROUP: Final = re.compile(rf"^conditions\.({'|'.join(CONDITION_GROUPS)})\b")
 _MISSING: Final = re.compile(r"Object missing required field `(\w+)`")
 
 

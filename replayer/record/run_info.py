@@ -4,28 +4,21 @@ A field without a default is in every run.json. A field with the default None is
 and in the files of runs that died before it was known.
 """
 
-from typing import Literal, get_args
+from typing import Literal
 
 import msgspec
 
-from replayer.record.columns import PREDICTED_RUN_VERSION, TIERS
+from replayer.record.columns import PREDICTED_RUN_VERSION
+from replayer.record.conditions import Conditions, Tier
 from replayer.record.options import (
-    DEVICE_LAYOUTS,
-    Decode,
     DurationOrigin,
-    Layout,
-    Lookup,
-    PaceKind,
-    Placement,
     ProfileKind,
-    Verify,
     WarningKind,
 )
 from replayer.record.run_parts import (
     Count,
     Integer,
     Machine,
-    Milliseconds,
     Number,
     Positive,
     RankCount,
@@ -36,10 +29,6 @@ from replayer.record.run_parts import (
 )
 
 Status = Literal["running", "complete", "incomplete", "failed"]
-Tier = Literal["gpu", "cpu", "nvme"]
-OrderKind = Literal["trace", "reference", "live", "run"]
-IoEngine = Literal["psync", "uring"]
-assert get_args(Tier) == TIERS
 
 
 class TierCounts(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,14 +37,6 @@ class TierCounts(msgspec.Struct, frozen=True, kw_only=True):
     gpu: Count
     cpu: Count
     nvme: Count
-
-
-class TierSizes(msgspec.Struct, frozen=True, kw_only=True):
-    """Bytes of each tier; None is unlimited."""
-
-    gpu: Count | None
-    cpu: Count | None
-    nvme: Count | None
 
 
 class PeakBytes(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,86 +106,6 @@ class TraceInfo(msgspec.Struct, frozen=True, kw_only=True):
     counts: dict[str, Integer] | None = None
     part: dict[str, Count] | None = None
     format_version: Count | None = None
-
-
-class OrderInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """The order in which the plan was made; `profile` holds the devices of a reference system."""
-
-    kind: OrderKind = "trace"
-    name: str | None = None
-    profile: dict[Tier, dict[str, Number]] | None = None
-    ops_digest: str | None = None
-
-
-class WarmupCondition(msgspec.Struct, frozen=True, kw_only=True):
-    """The warm-up that was asked for; `steady`: until the run is steady, as its log says."""
-
-    ops: Count | None = None
-    s: Seconds | None = None
-    steady: bool | msgspec.UnsetType = msgspec.UNSET
-
-
-class Conditions(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings that two runs must share to be compared; `unknown` are those of later releases, by name."""
-
-    model: str
-    bytes_per_token: Positive
-    windowed_bytes_per_token: Count | None = None
-    attention_window: Count | None = None
-    state_bytes_per_object: Count | None = None
-    usable_bytes: TierSizes
-    headroom: str | None = None
-    arrangement: str | None = None
-    rules: Table | None = None
-    promote: bool | None = None
-    lookup: Lookup | None = None
-    decode: Decode | None = None
-    users: Count | None = None
-    part: tuple[Count, Count] | None = None
-    cycles: Positive | None = None
-    order: OrderInfo | None = None
-    placement: Placement | None = None
-    workers: Positive
-    pace: PaceKind
-    speedup: Number | None = None
-    token_ms: Milliseconds | None = None
-    prefill_tok_s: Number | None = None
-    request_depth: Count | None = None
-    max_concurrent_allocs: Count | None = None
-    duration_s: Seconds | None = None
-    drain_s: Seconds | None = None
-    ops: Positive | None = None
-    warmup: WarmupCondition | None = None
-    precondition_gib: Number | None = None
-    layout: Layout | None = None
-    direct: bool | None
-    io_bytes: Count | None = None
-    io_depth: Count | None = None
-    io_engine: IoEngine | None = None
-    fsync: str | None = None
-    verify: Verify
-    gpu_device: str | None = None
-    gpu_read: str | None = None
-    gds: bool | None = None
-    throttle: dict[Tier, dict[str, Number]] | None = None
-    window_ops: Count | None = None
-    window_bytes: Count | None = None
-    ranks: RankCount | None = None
-    unknown: Table | None = None
-
-    @property
-    def begins_steady(self) -> bool:
-        """Whether the measured time begins when the run is steady."""
-        return self.warmup is not None and self.warmup.steady is True
-
-    @property
-    def has_simulated_nvme(self) -> bool:
-        """Whether the nvme tier is a layout that is not on a drive."""
-        return self.layout is not None and self.layout not in DEVICE_LAYOUTS
-
-    def __post_init__(self) -> None:
-        if self.part is not None and self.part[0] >= self.part[1]:
-            raise ValueError(f"part is {list(self.part)}, not a part and how many there are")
 
 
 class Precondition(msgspec.Struct, frozen=True, kw_only=True):
@@ -323,7 +224,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
         return self.executed_ops if self.executed is None else self.executed.ops
 
     def __post_init__(self) -> None:
-        is_live = self.conditions.placement == "live"  # its plan is known when it has ended
+        is_live = self.conditions.plan.placement == "live"  # its plan is known when it has ended
         if self.plan is None and not is_live:
             raise ValueError("plan is null, not an object")
         if (self.run_version == PREDICTED_RUN_VERSION) != (self.prediction is not None):

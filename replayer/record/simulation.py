@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from replayer.record.columns import TIERS
-from replayer.record.run_info import OrderInfo, PredictionInfo
+from replayer.record.conditions import OrderInfo
+from replayer.record.run_info import PredictionInfo
 from tracegen.errors import InputError
 from tracegen.schema import ENUMS
 

@@ -20,8 +20,9 @@ from replayer.prediction.profile import Profile
 from replayer.prediction.profile_range import check_range
 from replayer.prediction.virtual_engine import VirtualEngine
 from replayer.record.columns import PREDICTED_RUN_VERSION, TIERS
+from replayer.record.conditions import Tier
 from replayer.record.run_directory import RunDirectory, check_free
-from replayer.record.run_info import PredictionInfo, RunInfo, Tier
+from replayer.record.run_info import PredictionInfo, RunInfo
 from replayer.record.run_info import Warning as RunWarning
 from replayer.record.run_parts import Machine
 from replayer.run.conditions import TierFacts, describe_start, make_conditions

@@ -20,11 +20,7 @@ from replayer.planning.plan_summary import PlanSummary
 from replayer.record.columns import RUN_VERSION
 from replayer.record.plain_json import to_json
 from replayer.record.run_directory import RunDirectory, check_free
-from replayer.record.run_info import (
-    RanksInfo,
-    RunInfo,
-    Status,
-)
+from replayer.record.run_info import RanksInfo, RunInfo, Status
 from replayer.record.run_parts import Machine
 from replayer.run.conditions import TierFacts, describe_start, make_conditions
 from replayer.run.console import RunConsole

@@ -8,6 +8,7 @@ import msgspec
 from analysis.runs.run import Doubt
 from analysis.summary.answer import answer_runs
 from analysis.summary.run_summary import MachineName, Metrics, Provenance, Summary
+from replayer.record.conditions import group_conditions
 from replayer.schema import Conditions, PredictionInfo
 from views.text import render_text
 
@@ -40,7 +41,7 @@ def summary_of(
         is_cut=is_cut,
         trace_fingerprint=trace,
         plan_fingerprint="p",
-        conditions=msgspec.convert(CONDITIONS | dict(conditions or {}), Conditions),
+        conditions=msgspec.convert(group_conditions(CONDITIONS | dict(conditions or {})), Conditions),
         users=None,
         zero_ns=[*zero_ns],
         ended_ns=[None] * len(zero_ns),

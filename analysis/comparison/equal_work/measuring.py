@@ -94,7 +94,7 @@ def measure_configuration(configuration: Configuration, metrics: Iterable[str]) 
         system: [read_work(trial.run, unit) for trial in trials] for system, trials in configuration.trials.items()
     }
     equal = find_equal_work(works, unit)
-    is_free = configuration.conditions.prefill_tok_s is None
+    is_free = configuration.conditions.load.prefill_tok_s is None
     if not equal.reason and unit == "tokens" and is_free and not equal.same_misses:
         equal = replace(equal, reason=_FREE, remedy=_PRICE)
     if equal.reason:

@@ -209,9 +209,9 @@ def read_work(run: Run, unit: Unit) -> Work:
     begin_ns = int(moves["start_ns"].to_numpy().min())
     if run.has_warmup and warm_end_ns is not None:
         begin_ns = warm_end_ns
-    has_users = run.conditions.pace == "closed"
+    has_users = run.conditions.load.pace == "closed"
     end_ns = _find_end(moves, has_users=has_users) if cut_ns is None else cut_ns
-    has_drive, is_cut = run.conditions.usable_bytes.nvme != 0, cut_ns is not None
+    has_drive, is_cut = run.conditions.plan.usable_bytes.nvme != 0, cut_ns is not None
     return Work(moves.drop("user_id"), begin_ns, max(end_ns, begin_ns + 1), is_cut, has_drive)
 
 

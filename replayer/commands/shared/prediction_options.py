@@ -6,7 +6,7 @@ import click
 
 from replayer.options.types import TierSpeeds
 from replayer.prediction.profile_file import load_profile, shipped_profiles
-from replayer.record.run_info import Tier
+from replayer.record.conditions import Tier
 from replayer.run.predicted import AssumedSystem
 from tracegen.console.commands import Decorator, Name, option_group
 from tracegen.errors import InputError

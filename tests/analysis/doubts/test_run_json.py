@@ -14,30 +14,33 @@ from tests.support.doubts import drop, edit, put, rank_runs, refusal
 from tracegen.errors import InputError
 
 pytestmark = pytest.mark.usefixtures("latencies_once")
-PRESENT = ["status", "reason", "warnings", "trace", "plan", "conditions", "trace.fingerprint", "conditions.model",
-           "conditions.bytes_per_token", "conditions.usable_bytes", "conditions.workers", "conditions.pace", "conditions.direct",
-           "conditions.verify", "plan.ops", "plan.hits", "plan.hits.nvme", "plan.demotions.cpu>nvme", "plan.read_bytes.cpu",
-           "plan.stores.gpu", "executed.hits.gpu", "executed.write_bytes", "run_version"]  # fmt: skip
+PRESENT = [
+    "plan",
+    "conditions.model",
+    "conditions.direct",
+    "plan.demotions.cpu>nvme",
+    "executed.hits.gpu",
+    "run_version",
+]
 
 
 WRONG: list[tuple[str, Any]] = [
-    *[(name, value) for name in ("plan.ops", "plan.hits.cpu", "executed.ops", "executed_ops", "warmup.ops") for value in ("5", -1, True, 1.5, [], 1 << 63)],
-    *[(name, value) for name in ("window.drain_s", "window.cut_s", "conditions.token_ms", "conditions.duration_s")
-      for value in ("5", -1, True, {}, float("nan"), float("inf"), -float("inf"))],
-    *[(name, value) for name in ("trace", "plan", "conditions", "plan.hits", "executed", "window", "warmup", "clock", "machine", "machine.storage", "executed.stores")
-      for value in ([], "x", 5)],
-    *[(name, value) for name in ("clock.zero_ns", "rank", "warmup.end_ns", "machine.cores") for value in ("1", 0.5, False, 1 << 70)],
-    *[(name, value) for name in ("trace.fingerprint", "conditions.model", "executed_fingerprint", "machine.host") for value in (5, {}, ["x"])],
-    ("status", "done"), ("status", 5), ("status", None), ("reason", 5), ("warnings", "none"), ("warnings", [1]), ("warnings", None),
-    ("plan.ops", None), ("plan.hits.cpu", None), ("conditions.workers", 0), ("conditions.bytes_per_token", 0),
-    ("conditions.pace", "brisk"), ("conditions.verify", None), ("conditions.layout", "tape"), ("conditions.direct", "on"),
-    ("conditions.usable_bytes.cpu", "1"), ("conditions.usable_bytes", []), ("conditions.throttle", {"nvme": 5}), ("conditions.throttle", {"disk": {}}),
-    ("conditions.part", [2, 2]), ("conditions.part", "0/1"), ("conditions.ranks", 0), ("conditions.ranks", 1 << 20), ("trace.counts", {"x": "y"}),
-    ("trace.ops", "many"), ("plan.plan_checkpoints", "x"), ("plan.plan_fingerprint", 5), ("machine.cores", 0), ("run_version", "1"), ("run_version", 0),
-    ("conditions.token_ms", 1e300), ("conditions.token_ms", 1e7), ("window.cut_s", 1e18), ("conditions.speedup", 1e300),
-    ("trace.sources", 5), ("trace.sources", [5]), ("trace.sources", [{"name": 5}]), ("trace.sources", {"name": "a"}),
-    ("run_version", True), ("precondition", [1]), ("precondition.gib", "1"), ("conditions.cycles", 0), ("conditions.decode", "thrice"),
-]  # fmt: skip
+    ("plan.ops", -1),
+    ("executed.ops", 1 << 63),
+    ("clock.zero_ns", 1 << 70),
+    ("window.cut_s", float("nan")),
+    ("conditions.token_ms", 1e7),
+    ("conditions.usable_bytes.cpu", "1"),
+    ("conditions.part", [2, 2]),
+    ("conditions.ranks", 1 << 20),
+    ("conditions.throttle", {"disk": {}}),
+    ("conditions.decode", "thrice"),
+    ("trace.sources", [{"name": 5}]),
+    ("machine.storage", []),
+    ("status", "done"),
+    ("run_version", True),
+]
+"""A value for each kind of limit that the types state."""
 
 
 @pytest.fixture(scope="module")
@@ -117,10 +120,16 @@ def test_a_run_of_another_format_is_named_before_its_fields(plain: Path, version
 
 @pytest.mark.parametrize(
     "above",
-    [{"ranks": 0}, {"ranks": "2"}, {"ranks": None}, {"ranks": 1 << 20}, {"ranks": True}, {"status": "fine"}, {"status": None},
-     {"reason": 5}, {"executed_ops": -1}, {"clocks": 5}, {"clocks": [5]}, {"run_version": None}],
+    [
+        {"ranks": 0},
+        {"ranks": 1 << 20},
+        {"status": "fine"},
+        {"executed_ops": -1},
+        {"clocks": [5]},
+        {"run_version": None},
+    ],
     ids=str,
-)  # fmt: skip
+)
 def test_run_json_above_the_ranks_is_typed(tmp_path: Path, above: dict[str, Any]) -> None:
     place = rank_runs(tmp_path / "run", 1)
     ranks = read_ranks(place)

@@ -148,7 +148,7 @@ def test_a_server_waits_for_data_and_for_its_evictions_too(tmp_path: Path, cause
     assert "plan wait" not in found(run, tmp_path)
 
 
-@pytest.mark.parametrize(("cause", "remedy"), [("order", "--order"), ("window", "--window")])
+@pytest.mark.parametrize(("cause", "remedy"), [("order", "--order"), ("window", "--set window")])
 def test_the_advice_on_plan_waits_depends_on_their_cause(tmp_path: Path, cause: str, remedy: str) -> None:
     run = clean()
     waits(run, 0.9, cause)

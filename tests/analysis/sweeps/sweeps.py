@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.sweeps.sweep import Curve, Point, SweepTable, open_sweep
-from replayer.record.run_info import OrderInfo
+from replayer.record.conditions import OrderInfo
 from replayer.record.simulation import write_simulation
 from replayer.schema import SIMULATION_COLUMNS, SimulationInfo
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from replayer.options.command_line import declared_as, describe_default, fields_of
 from replayer.options.resolving import GROUPS
-from replayer.record.reading import list_conditions
+from replayer.record.conditions import CONDITION_GROUPS
 from tests.support.paths import ROOT
 
 PAGE = ROOT / "docs" / "options.md"
@@ -42,7 +42,9 @@ def test_the_page_is_as_printed() -> None:
 def test_each_condition_follows_from_an_option_or_the_run() -> None:
     declared = [declared_as(field)[1].conditions.split() for _, field in fields_of(GROUPS.values()).values()]
     of_model = {"windowed_bytes_per_token", "attention_window", "state_bytes_per_object"}
-    assert {name for names in declared for name in names} | of_model | {"part", "ranks"} == set(list_conditions())
+    assert {name for names in declared for name in names} | of_model | {"part", "ranks"} == {
+        name for names in CONDITION_GROUPS.values() for name in names
+    }
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from replayer.profiling import rounds
 from replayer.profiling.cells import Cell
 from replayer.profiling.measuring import describe_load
 from replayer.profiling.rounds import ROUNDS, SIZES, WORKERS, CellSeries, Findings
-from replayer.record.run_info import Tier
+from replayer.record.conditions import Tier
 from tests.replayer.prediction.profile_texts import make_profile
 from tests.replayer.profiling.virtual_rig import VirtualRig
 from tracegen.errors import ToolError

@@ -14,7 +14,7 @@ from replayer.prediction.profile import Profile
 from replayer.prediction.virtual_engine import VirtualEngine
 from replayer.profiling.cells import TOKEN_BYTES, Cell, MadeTrace, Phases
 from replayer.profiling.rig import Rig
-from replayer.record.run_info import Tier
+from replayer.record.conditions import Tier
 
 
 class VirtualRig(Rig):

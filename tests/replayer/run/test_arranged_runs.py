@@ -10,7 +10,7 @@ import pytest
 
 from replayer.arrangements.arrangement import WATERFALL, Arrangement
 from replayer.arrangements.loading import load_arrangement, parse_arrangement, shipped_names
-from replayer.options.like_run import read_options
+from replayer.options.recorded import read_options
 from replayer.planning.plan import Plan
 from replayer.schema import read_run
 from tests.analysis.comparison.crafting import compare

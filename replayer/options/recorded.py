@@ -1,0 +1,184 @@
+"""The conditions that a plan is recorded by in run.json, and the options of a plan made of them again."""
+
+from decimal import Decimal, localcontext
+from pathlib import Path
+from typing import Final
+
+from replayer.arrangements.arrangement import SPILLOVER, WATERFALL, Arrangement, ArrangementRecord
+from replayer.arrangements.loading import make_arrangement
+from replayer.models.geometry import TokenBytes
+from replayer.planning.order import Order, make_reference, read_order
+from replayer.planning.pace import Demand, Pace, PlanWindow
+from replayer.planning.plan import Plan, PlanOptions, Usable
+from replayer.planning.trace_selection import Selection
+from replayer.record.columns import TIERS
+from replayer.record.conditions import LoadConditions, OrderInfo, PlanConditions, TierSizes
+from replayer.record.reading import read_run
+from tracegen.errors import InputError
+from tracegen.schema import Trace
+
+_MAX_WORKERS: Final = 10_000
+_PRECISION: Final = 100  # decimal digits: bytes divided by 2^30 are exact
+_COPY_AGAIN: Final = "copy the run anew"
+
+
+def record_plan(model: str, plan: Plan, ranks: int) -> PlanConditions:
+    """Return the conditions of a plan, of a run of `ranks` processes."""
+    options = plan.options
+    arrangement = options.arrangement.to_record()
+    selection = options.selection
+    sizes = options.bytes_per_token
+    windowed = sizes.windowed or None
+    gpu, cpu, nvme = plan.usable
+    return PlanConditions(
+        model=model,
+        bytes_per_token=sizes.per_token,
+        windowed_bytes_per_token=windowed,
+        attention_window=sizes.window if windowed else None,
+        state_bytes_per_object=sizes.state or None,
+        usable_bytes=TierSizes(gpu=gpu, cpu=cpu, nvme=nvme),
+        headroom=str(options.headroom),
+        arrangement=arrangement.name,
+        rules=arrangement.rules,
+        promote=arrangement.promote,
+        lookup=plan.lookup,
+        decode=selection.decode,
+        users=selection.users,
+        part=selection.part,
+        cycles=selection.cycles,
+        order=options.order.to_info(),
+        placement="live" if options.order.kind == "live" else "planned",
+        ranks=ranks,
+    )
+
+
+def record_load(demand: Demand, window: PlanWindow) -> LoadConditions:
+    """Return the conditions of a load, and of the window by which a plan is executed."""
+    pace = demand.pace
+    return LoadConditions(
+        workers=demand.workers,
+        pace=pace.kind,
+        speedup=pace.speedup,
+        token_ms=pace.token_ms,
+        prefill_tok_s=pace.prefill_tok_s,
+        request_depth=pace.request_depth,
+        max_concurrent_allocs=demand.allocs,
+        window_ops=window.ops,
+        window_bytes=window.bytes,
+    )
+
+
+def read_options(run: Path, trace: Trace) -> tuple[str, PlanOptions]:
+    """Return the name of the model and the options that a run was planned with.
+
+    Args:
+        run: run directory; of a run with several ranks, that of one rank.
+        trace: the trace that the run replayed.
+
+    Raises:
+        InputError: the path is not a run, the run replayed another trace, or its conditions do not
+            describe a plan.
+    """
+    info = read_run(run)
+    fingerprint, replayed = trace.metadata.fingerprint, info.trace.fingerprint
+    if fingerprint != replayed:
+        problem = f"it replayed the trace {replayed[:12]}…, {trace.path} is {fingerprint[:12]}…"
+        raise _error(run, problem, "name the trace that it replayed")
+    planned, load = info.conditions.plan, info.conditions.load
+    if load.workers > _MAX_WORKERS:
+        problem = f"{load.workers:,} workers are more than the {_MAX_WORKERS:,} that a replay can have"
+        raise _error(run, problem)
+    depth, rate = load.request_depth, load.prefill_tok_s
+    try:
+        headroom = Decimal(planned.headroom or "0.8")
+        options = PlanOptions(
+            bytes_per_token=_bytes_per_token(run, planned),
+            capacity_gib=_capacities(_usable(planned), headroom),
+            headroom=headroom,
+            arrangement=_arrangement(run, planned),
+            lookup=planned.lookup,
+            selection=Selection(planned.decode or "reread", planned.users, planned.part or (0, 1), planned.cycles or 1),
+            order=_order(run, planned.order or OrderInfo()),
+            demand=Demand(
+                Pace(load.pace, load.speedup or 1, load.token_ms or 0, rate, depth),
+                load.workers,
+                load.max_concurrent_allocs,
+            ),
+        )
+        usable = options.usable()
+    except ArithmeticError:
+        raise _error(run, "its headroom or its capacities are not numbers") from None
+    if tuple(usable) != _usable(planned):
+        raise _error(run, "its usable bytes do not follow from its headroom")
+    return planned.model, options
+
+
+def _error(run: Path, problem: str, remedy: str = _COPY_AGAIN) -> InputError:
+    return InputError(problem, remedy, subject=run, setting="like")
+
+
+def _bytes_per_token(run: Path, planned: PlanConditions) -> TokenBytes:
+    """Return the bytes per token as recorded; a missing kind means that the model has none."""
+    windowed = planned.windowed_bytes_per_token or 0
+    if windowed > planned.bytes_per_token:
+        raise _error(run, "windowed_bytes_per_token is above bytes_per_token")
+    window, state = planned.attention_window or 0, planned.state_bytes_per_object or 0
+    return TokenBytes(planned.bytes_per_token - windowed, windowed, window, state)
+
+
+def _arrangement(run: Path, planned: PlanConditions) -> Arrangement:
+    """Return the arrangement as recorded; the waterfall and spillover record no rules."""
+    name = planned.arrangement or WATERFALL.name
+    if planned.rules is not None:
+        try:
+            arrangement = make_arrangement(name, planned.rules)
+        except InputError as error:
+            raise _error(run, f"in its rules, {error.problem}") from None
+        recorded = ArrangementRecord(name, planned.rules, bool(planned.promote))
+        if arrangement.to_record() != recorded:  # a reader would take it for something else
+            raise _error(run, "its arrangement, rules and promote are not what a run records")
+        return arrangement
+    known = {one.name: one for one in (WATERFALL, SPILLOVER)}
+    if name not in known:
+        raise _error(run, f"it does not record the rules of {name}")
+    return known[name].with_promotion() if planned.promote else known[name]
+
+
+def _usable(planned: PlanConditions) -> Usable:
+    sizes = planned.usable_bytes
+    return sizes.gpu, sizes.cpu, sizes.nvme
+
+
+def _capacities(usable: Usable, headroom: Decimal) -> tuple[Decimal, Decimal, Decimal | None]:
+    gpu, cpu, nvme = (
+        None if size is None else _gib(size if tier == "nvme" else _with_headroom(size, headroom))
+        for tier, size in zip(TIERS, usable, strict=True)
+    )
+    return gpu or Decimal(0), cpu or Decimal(0), nvme
+
+
+def _with_headroom(usable: int, headroom: Decimal) -> int:
+    """Return the roundest capacity in bytes whose usable share is `usable`."""
+    if not usable or not 0 < headroom <= 1:
+        return usable
+    with localcontext(prec=_PRECISION):
+        low = int((usable / headroom).to_integral_value("ROUND_CEILING"))
+        high = int(((usable + 1) / headroom).to_integral_value("ROUND_CEILING")) - 1
+    step = 1
+    while -(-low // (2 * step)) * 2 * step <= high:
+        step *= 2
+    return -(-low // step) * step
+
+
+def _gib(size: int) -> Decimal:
+    with localcontext(prec=_PRECISION):
+        return Decimal(size) / 2**30
+
+
+def _order(run: Path, order: OrderInfo) -> Order:
+    """Return the order of the run; that of a live run, or of another run, is in its log."""
+    if order.kind == "trace":
+        return Order()
+    if order.kind == "reference":
+        return make_reference(str(order.name), order.profile)
+    return read_order(run)

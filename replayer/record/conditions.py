@@ -1,0 +1,150 @@
+"""The conditions of a run: what two runs must share to be compared. run.json has them in one table, by name."""
+
+from collections.abc import Mapping
+from typing import Final, Literal, get_args
+
+import msgspec
+
+from replayer.record.columns import TIERS
+from replayer.record.options import DEVICE_LAYOUTS, Decode, Layout, Lookup, PaceKind, Placement, Verify
+from replayer.record.run_parts import Count, Milliseconds, Number, Positive, RankCount, Seconds, Table
+
+Tier = Literal["gpu", "cpu", "nvme"]
+OrderKind = Literal["trace", "reference", "live", "run"]
+IoEngine = Literal["psync", "uring"]
+assert get_args(Tier) == TIERS
+
+
+class TierSizes(msgspec.Struct, frozen=True, kw_only=True):
+    """Bytes of each tier; None is unlimited."""
+
+    gpu: Count | None
+    cpu: Count | None
+    nvme: Count | None
+
+
+class OrderInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """The order in which the plan was made; `profile` holds the devices of a reference system."""
+
+    kind: OrderKind = "trace"
+    name: str | None = None
+    profile: dict[Tier, dict[str, Number]] | None = None
+    ops_digest: str | None = None
+
+
+class WarmupCondition(msgspec.Struct, frozen=True, kw_only=True):
+    """The warm-up that was asked for; `steady`: until the run is steady, as its log says."""
+
+    ops: Count | None = None
+    s: Seconds | None = None
+    steady: bool | msgspec.UnsetType = msgspec.UNSET
+
+
+class PlanConditions(msgspec.Struct, frozen=True, kw_only=True):
+    """The conditions that decide a plan, together with the trace."""
+
+    model: str
+    bytes_per_token: Positive
+    windowed_bytes_per_token: Count | None = None
+    attention_window: Count | None = None
+    state_bytes_per_object: Count | None = None
+    usable_bytes: TierSizes
+    headroom: str | None = None
+    arrangement: str | None = None
+    rules: Table | None = None
+    promote: bool | None = None
+    lookup: Lookup | None = None
+    decode: Decode | None = None
+    users: Count | None = None
+    part: tuple[Count, Count] | None = None
+    cycles: Positive | None = None
+    order: OrderInfo | None = None
+    placement: Placement | None = None
+    ranks: RankCount | None = None
+
+    def __post_init__(self) -> None:
+        if self.part is not None and self.part[0] >= self.part[1]:
+            raise ValueError(f"part is {list(self.part)}, not a part and how many there are")
+
+
+class LoadConditions(msgspec.Struct, frozen=True, kw_only=True):
+    """The conditions of the load, which decide a plan, too, unless it keeps the trace's order."""
+
+    workers: Positive
+    pace: PaceKind
+    speedup: Number | None = None
+    token_ms: Milliseconds | None = None
+    prefill_tok_s: Number | None = None
+    request_depth: Count | None = None
+    max_concurrent_allocs: Count | None = None
+    window_ops: Count | None = None
+    window_bytes: Count | None = None
+
+
+class SpanConditions(msgspec.Struct, frozen=True, kw_only=True):
+    """The part of the plan that was to be executed, and the part of that which is measured."""
+
+    duration_s: Seconds | None = None
+    drain_s: Seconds | None = None
+    ops: Positive | None = None
+    warmup: WarmupCondition | None = None
+
+    @property
+    def begins_steady(self) -> bool:
+        """Whether the measured time begins when the run is steady."""
+        return self.warmup is not None and self.warmup.steady is True
+
+
+class DeviceConditions(msgspec.Struct, frozen=True, kw_only=True):
+    """The ways in which tiers were reached; a prediction has them from its profile."""
+
+    precondition_gib: Number | None = None
+    layout: Layout | None = None
+    direct: bool | None
+    io_bytes: Count | None = None
+    io_depth: Count | None = None
+    io_engine: IoEngine | None = None
+    fsync: str | None = None
+    verify: Verify
+    gpu_device: str | None = None
+    gpu_read: str | None = None
+    gds: bool | None = None
+    throttle: dict[Tier, dict[str, Number]] | None = None
+
+    @property
+    def has_simulated_nvme(self) -> bool:
+        """Whether the nvme tier is a layout that is not on a drive."""
+        return self.layout is not None and self.layout not in DEVICE_LAYOUTS
+
+
+class Conditions(msgspec.Struct, frozen=True, kw_only=True):
+    """The conditions of a run in groups; `unknown` are those of later releases, by name."""
+
+    plan: PlanConditions
+    load: LoadConditions
+    span: SpanConditions
+    devices: DeviceConditions
+    unknown: Table = {}
+
+
+CONDITION_GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
+    "plan": PlanConditions.__struct_fields__,
+    "load": LoadConditions.__struct_fields__,
+    "span": SpanConditions.__struct_fields__,
+    "devices": DeviceConditions.__struct_fields__,
+}
+"""The names of the conditions in each group."""
+
+
+def group_conditions(named: Mapping[str, object]) -> Table:
+    """Return the table of run.json in the groups of `Conditions`."""
+    grouped: Table = {
+        group: {name: named[name] for name in names if name in named} for group, names in CONDITION_GROUPS.items()
+    }
+    known = {name for names in CONDITION_GROUPS.values() for name in names}
+    return grouped | {"unknown": {name: value for name, value in named.items() if name not in known}}
+
+
+def list_conditions(grouped: Mapping[str, Table]) -> Table:
+    """Return grouped conditions as the table of run.json."""
+    return {name: value for group in grouped.values() for name, value in group.items()}
