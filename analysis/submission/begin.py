@@ -109,8 +109,11 @@ def begin(work: Path, asked: Begun, cache_dir: Path, results: Path) -> list[str]
 def write_file(path: Path, text: str) -> None:
     """Write a file atomically: it appears under its name when it is complete."""
     partial = path.with_name(path.name + ".partial")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)
+    try:
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(path)
+    finally:  # a signal may end it in between
+        partial.unlink(missing_ok=True)
 
 
 def encode_json(content: Any) -> str:

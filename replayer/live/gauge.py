@@ -4,9 +4,10 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import monotonic
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from replayer.bindings.compiled import State
@@ -100,16 +101,6 @@ def _find_prompt(rows: Records, kinds: NDArray[np.int8]) -> NDArray[np.bool_]:
     return is_prompt
 
 
-class _Progress(NamedTuple):
-    """The progress of an execution or of its drain; fields as in `Figures`."""
-
-    stage: str
-    unit: str
-    done: float
-    total: float
-    left_s: float | None
-
-
 class Gauge:
     """Adds up what an execution does, and tells how far it is.
 
@@ -140,14 +131,9 @@ class Gauge:
     def read(self, state: State) -> Figures:
         """Return the figures as of now, from the engine's state."""
         now_s = self._clock()
-        progress = self._find_progress(state, now_s)
         prompt = self._sums.prompt_tokens
-        return Figures(
-            stage=progress.stage,
-            unit=progress.unit,
-            done=max(0.0, min(progress.done, progress.total)),
-            total=progress.total,
-            left_s=progress.left_s,
+        return replace(
+            self._measure_progress(state, now_s),
             ops_left=state.left if state.cut else None,
             tiers=self._find_rates(now_s),
             hit_rate=self._sums.hit_tokens / prompt if prompt else None,
@@ -157,18 +143,23 @@ class Gauge:
             ranks=self._extent.ranks,
         )
 
-    def _find_progress(self, state: State, now_s: float) -> _Progress:
+    def _measure_progress(self, state: State, now_s: float) -> Figures:
+        """Return how far the execution, or its drain, is: by its time limit, else by ops."""
         span = self._extent.span
         began_s = now_s if self._began_s is None else self._began_s
+        done, total, limit_s = state.retired, self._extent.ops_to_do, span.duration_s
+        has_warmup = bool(span.warmup_ops or span.warmup_s)
+        stage = WARM_UP if has_warmup and state.steady_ns < 0 else REPLAY
         if state.cut:
             # A drain is over at its limit, or when the ops that were left at its start are done.
             self._drain = self._drain or (now_s, state.left)
-            began_s, ops = self._drain
-            return _measure_progress(DRAIN, now_s - began_s, span.drain_s, ops - state.left, ops)
-        has_warmup = bool(span.warmup_ops or span.warmup_s)
-        stage = WARM_UP if has_warmup and state.steady_ns < 0 else REPLAY
-        ops = self._extent.ops_to_do
-        return _measure_progress(stage, now_s - began_s, span.duration_s, state.retired, ops)
+            began_s, total = self._drain
+            done, limit_s, stage = total - state.left, span.drain_s, DRAIN
+        elapsed_s = now_s - began_s
+        if limit_s is None:
+            return Figures(stage, "op", done, total, estimate_left_s(done, total, elapsed_s))
+        done_s = max(0.0, min(elapsed_s, limit_s))
+        return Figures(stage, "s", done_s, limit_s, limit_s - done_s)
 
     def _find_rates(self, now_s: float) -> dict[str, TierRate]:
         """Return what each tier moved per second since a second ago."""
@@ -180,13 +171,6 @@ class Gauge:
         # A run's first rows may have been taken a moment ago, but they were not moved in a moment.
         rates = (after - before) / (max(now_s - then_s, NOW_S) * _GIB)
         return {TIERS[tier]: TierRate(*map(float, rates[tier])) for tier in self._extent.tiers}
-
-
-def _measure_progress(stage: str, elapsed_s: float, limit_s: float | None, done: int, total: int) -> _Progress:
-    """Return progress by the time limit; without one, by ops."""
-    if limit_s is not None:
-        return _Progress(stage, "s", elapsed_s, limit_s, max(0.0, limit_s - elapsed_s))
-    return _Progress(stage, "op", done, total, estimate_left_s(done, total, elapsed_s))
 
 
 def estimate_left_s(done: float, total: float, elapsed_s: float) -> float | None:

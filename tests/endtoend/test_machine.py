@@ -19,7 +19,7 @@ from replayer.planning.pace import Demand, Pace
 from replayer.planning.plan import Plan, PlanOptions
 from tests.support import traces
 from tests.support.crafted_runs import SECOND, Crafted, clean
-from tests.support.doubts import Change, found, queued
+from tests.support.doubts import Change, found
 from tests.support.going_runs import Going, going, info
 from tests.support.summaries import show
 from tracegen.errors import InputError
@@ -95,22 +95,6 @@ def test_a_doubt_on_the_machine_fires_above_its_threshold(
     run = clean()
     silent(run)
     assert found(run, tmp_path / "silent") == {}
-
-
-@pytest.mark.parametrize(
-    ("lack", "said"),
-    [
-        (lambda run: measured(run, utilisation=0.49), True),
-        (lambda run: measured(run, utilisation=0.49, system_cpu=9.0), False),
-        (lambda run: measured(run, utilisation=0.49, throttled_ns=SECOND), False),
-    ],
-)
-def test_nobody_is_told_to_raise_workers_where_cpus_lack(tmp_path: Path, lack: Change, said: bool) -> None:
-    run = clean()
-    queued(run, 0.5)
-    lack(run)
-    told = [doubt for doubts in found(run, tmp_path).values() for doubt in doubts]
-    assert any("raise --workers" in doubt.advice for doubt in told) == said
 
 
 def test_what_the_machine_did_stands_in_the_summary(tmp_path: Path) -> None:

@@ -49,20 +49,6 @@ def test_a_predicted_search_finds_the_users_computed_from_the_speed(run: Run, tm
     sentence(here(*command), "begun with other settings (prediction)")
 
 
-@pytest.mark.usefixtures("series_here")
-def test_a_faster_drive_carries_more_users(run: Run, tmp_path: Path, pipe: Path) -> None:
-    trace = write_closed_loop(tmp_path / "t.parquet", 24, 60)
-    answers = []
-    for name, speed in (("as-it-is", ()), ("faster", ("--speed", "nvme=2"))):
-        done = run(
-            "replayer", "autoscale", trace.path, "--mode", "qos", "--metric", "e2e_p50_ms", "--target", 840,
-            "--model", "tiny-1b", "--duration", 10, "--warmup", "4s", "--precision", 0.2, "--predict", pipe, *speed,
-            "-o", tmp_path / name, "--json",
-        )  # fmt: skip
-        answers.append(json.loads(done.stdout)["result"]["users"])
-    assert answers[1] == pytest.approx(2 * answers[0], rel=0.2)
-
-
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
@@ -79,10 +65,3 @@ def test_what_a_predicted_search_cannot_use_is_refused(
     command = ("replayer", "autoscale", trace.path, "--mode", "qos", "--model", "tiny-1b", "--predict", pipe)
     sentence(here(*command, *flags, "-o", tmp_path / "scale"), f"Error: {words}")
     assert not (tmp_path / "scale").exists()
-
-
-def test_a_speed_without_a_profile_is_refused(tmp_path: Path) -> None:
-    trace = write_closed_loop(tmp_path / "t.parquet", 2, 3)
-    command = ("replayer", "autoscale", trace.path, "--mode", "qos", "--model", "tiny-1b", "--speed", "nvme=2")
-    words = "Error: --speed: it changes a profile, and there is none; pass --predict, too."
-    sentence(here(*command, "-o", tmp_path / "scale"), words)

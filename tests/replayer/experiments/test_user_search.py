@@ -77,15 +77,6 @@ def test_noise_moves_the_answer_little_and_the_result_admits_it(knee: int, noise
     assert result.sure <= (high <= 2000 and len(answer.trials) > 1)
 
 
-def test_trials_continue_until_the_interval_is_tight_or_no_trial_is_left() -> None:
-    noisy = search(closed_loop(8, noise=0.2), trials=4)
-    noisy.find_most_users(Target(2000.0))
-    assert any(len(step.trials) == 4 for step in noisy.steps)
-    exact = search(closed_loop(8))
-    exact.find_most_users(Target(2000.0))
-    assert {len(step.trials) for step in exact.steps} <= {1, 2}, "one far from the target, two near it"
-
-
 def test_a_target_that_no_number_of_users_meets_gives_0_and_one_that_all_meet_gives_the_most() -> None:
     never = search(closed_loop(8)).find_most_users(Target(1.0))
     assert (never.users, never.sure) == (0, True)
@@ -98,12 +89,6 @@ def test_a_target_that_no_number_of_users_meets_gives_0_and_one_that_all_meet_gi
 def test_a_lower_limit_is_met_by_values_above_it() -> None:
     falling = search(lambda users, _trial, _stretch: MeasuredTrial(1 - users / 100, 1, None, 1), users=90, trials=3)
     assert falling.find_most_users(Target(0.75, at_most=False)).users == 25
-
-
-def test_the_search_ends_on_a_system_that_moves_nothing() -> None:
-    result = search(lambda _users, _trial, _stretch: MeasuredTrial(0.0, 0, None, 0), users=40).find_peak()
-    assert (result.peak, result.users) == (0, 1)
-    assert "nothing was moved" in result.text
 
 
 def search_short_trace(enough: int, *, most: int = 64) -> tuple[Search, Result]:
@@ -124,12 +109,6 @@ def test_a_step_whose_trace_ended_decides_nothing_about_the_peak() -> None:
     early = [step for step in done.steps if step.users < 8]
     assert [(step.users, step.decision) for step in early] == [(1, "up"), (2, "up"), (4, "up")]
     assert early[0].describe() == "2 until the trace ended, before the time limit"
-    _, unknown = search_short_trace(19)
-    assert (unknown.users, unknown.sure) == (19, False)
-    assert (
-        "Not sure: the trace ended, or too little was measured, with 1, 2, 4, 8, 16, 18 users"
-        in unknown.text.replace(" and", ",")
-    )
     _, never = search_short_trace(99)
     assert (never.users, never.sure) == (None, False)
     assert never.text.endswith("with 1, 2, 4, 8, 16, 32 and 64 users: 2 until the trace ended, before the time limit.")
@@ -181,15 +160,7 @@ def test_a_step_without_a_value_neither_meets_nor_misses_the_target() -> None:
 
 
 def test_a_step_with_too_few_samples_is_no_evidence_and_is_repeated_for_longer() -> None:
-    """Up to 8 users, then up to 24, have fewer than 100 samples in the duration asked for."""
-    done, result = search_by_p95(12.0)
-    by_users = {step.users: step for step in done.steps}
-    assert (result.users, result.sure) == (21, True)
-    assert [by_users[users].is_evidence for users in (1, 2, 4, 8, 16)] == [False, False, False, False, True]
-    assert by_users[8].reason == "m 142.9 from 96 samples, fewer than 100: no evidence for or against at most 2000"
-    assert all(step.count is None or step.count >= 100 for step in (by_users[21], by_users[22]))
-    assert "n 252, 2 trials" in result.text
-
+    """Up to 24 users have fewer than 100 samples in the duration asked for."""
     done, result = search_by_p95(4.0)
     longer = {step.users: step.stretch for step in done.steps if step.stretch > 1}
     assert (result.users, result.sure) == (21, True)
@@ -230,13 +201,6 @@ def test_capacity_continues_past_steps_that_measured_nothing() -> None:
     assert search(measure, users=64).find_peak().users == 19
     result = search(lambda _users, _trial, _stretch: MeasuredTrial(None, None, None, 0), users=4).find_peak()
     assert (result.users, result.sure, result.peak) == (None, False, None)
-
-
-def test_capacity_finds_the_fewest_users_for_any_share_of_the_peak() -> None:
-    measure = closed_loop(100, latency=False)
-    for near in (0.5, 0.8, 0.95):
-        result = Search("m", measure, SearchLimits(users=400, trials=3, precision=0.0, near=near)).find_peak()
-        assert result.users == pytest.approx(100 * near, abs=1)
 
 
 def test_the_interval_is_students() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.replayer.sweep.grids import CASE, FINISHED, read_files, run_sweep, sweep_words, write_grid
+from tests.replayer.sweep.grids import CASE, read_files, run_sweep, sweep_words, write_grid
 from tests.support.command_line import Run, sentence
 from tests.support.paths import ROOT
 from tests.support.run_json import run_json
@@ -109,21 +109,6 @@ def test_a_sweep_continues_after_any_signal(run: Run, place: Path, tmp_path: Pat
     assert {info["executed_fingerprint"] for info in infos} == {infos[0]["plan"]["plan_fingerprint"]}
     assert [trial.name for trial in done] == ["trial_1", "trial_2"]
     assert {trial: read_files(trial) for trial in done} == done, "complete trials are untouched"
-
-
-@pytest.mark.usefixtures("series_here")
-def test_a_sweep_continues_if_it_was_ended_while_it_made_traces(run: Run, finished: Path, tmp_path: Path) -> None:
-    shutil.copy(finished / "quick.parquet", tmp_path)
-    path = write_grid(tmp_path, FINISHED)
-    for number, code, _ in SIGNALS:
-        with start_sweep(path) as started:
-            wait_for(lambda: list(tmp_path.glob("sweep/traces/*")) and list_descendants(started.pid), started)
-            assert end_sweep(started, number) == code
-    run_sweep(run, path)
-    for name in ("a-workers=1", "a-workers=2", "b"):
-        again, reference = (run_json(folder / "sweep" / name / "trial_1") for folder in (tmp_path, finished))
-        assert again["plan"] == reference["plan"]
-        assert again["executed_fingerprint"] == reference["executed_fingerprint"]
 
 
 def test_a_sweep_that_pauses_locks_its_directory_and_obeys_a_signal(run: Run, place: Path, tmp_path: Path) -> None:

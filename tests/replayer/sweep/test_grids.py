@@ -134,14 +134,9 @@ def test_more_users_than_the_trace_has_are_refused(run: Run, place: Path, tmp_pa
 def test_trials_of_all_cases_alternate(place: Path, tmp_path: Path) -> None:
     """A B C, C B A, A B C: the places of a case in time add up to the same, but for an odd last round."""
     shutil.copy(place / "quick.parquet", tmp_path)
-    sweep = load_sweep(write_grid(tmp_path, f"{CASE}workers = [1, 2, 3]\n"), 3)
-    cases = (1, 2, 3, 3, 2, 1, 1, 2, 3)
-    trials = (1, 1, 1, 2, 2, 2, 3, 3, 3)
-    names = [f"a-workers={case}/trial_{trial}" for case, trial in zip(cases, trials, strict=True)]
-    assert [name for _, name in sweep.order()] == names
-    assert all(name.startswith(f"{case.name}/") for case, name in sweep.order())
-    more = load_sweep(tmp_path / "grid.toml", 4)
-    assert [name for _, name in more.order()][:9] == names, "with more trials, a sweep continues in the same order"
+    order = load_sweep(write_grid(tmp_path, f"{CASE}workers = [1, 2, 3]\n"), 3).order()
+    cases, trials = (1, 2, 3, 3, 2, 1, 1, 2, 3), (1, 1, 1, 2, 2, 2, 3, 3, 3)
+    assert [name for _, name in order] == [f"a-workers={c}/trial_{t}" for c, t in zip(cases, trials, strict=True)]
 
 
 def test_the_demo_takes_a_minute_by_its_own_limit(tmp_path: Path) -> None:
