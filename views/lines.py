@@ -31,7 +31,7 @@ def draw_lines(drawing: Drawing) -> tuple[Drawn, pl.DataFrame]:
     chart, rows, panels = drawing.chart, drawing.rows, drawing.panels
     columns = min(2, len(panels))
     width = WIDTH // columns - _MARGIN
-    height = 170 if columns > 1 else 260
+    height = 170 if len(panels) > 2 else 250
     rows = _add_rules(chart, _add_notes(chart, rows), panels)
     if chart.kind == "steps":
         rows = _hold_last_values(rows)

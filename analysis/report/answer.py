@@ -9,7 +9,14 @@ from analysis.comparison.export import convert_comparison
 from analysis.comparison.intervals import summarise_metric
 from analysis.comparison.sentences import describe_comparison
 from analysis.report.charts import CHARTED, list_other_tables, list_run_charts
-from analysis.report.comparison_charts import COMPARISON, compare_in_charts, draw_spread
+from analysis.report.comparisons import (
+    COMPARISON,
+    PREDICTED,
+    compare_in_charts,
+    describe_predicted,
+    draw_spread,
+    tabulate_errors,
+)
 from analysis.report.data import Gathered
 from analysis.report.figures import list_figures
 from analysis.report.load import LoadCurves, find_load, is_one_curve
@@ -19,7 +26,6 @@ from analysis.report.load_answer import (
     list_load_figures,
     make_load_title,
 )
-from analysis.report.predicted import PREDICTED, describe_predicted, tabulate_errors
 from analysis.report.sides import Subject
 from analysis.report.subject import list_tested
 from analysis.report.tables import EVERY, HEADLINES, MEANING, SETTINGS, list_run_tables, unit_word

@@ -131,16 +131,18 @@ def _make_ratio(label: str, ratio: Ratio, pair: Pair) -> Figure:
     if pair.each:
         count = format_count(ratio.configurations, "configuration")
         both = f"{ratio.a} against {ratio.b}, mean over {count}"
+    words = describe_verdict(ratio)
+    if ratio.better is None and new:
+        note = f"{words}; {both}"
+        return Figure(name=ratio.metric, label=label, value=ratio.means[0], text=new, unit=unit, note=note)
     ends = "" if ratio.low is None else f"95% interval {format_ends(ratio)}"
-    notes = [": ".join(filter(None, (ends, describe_verdict(ratio)))), both]
-    is_shown = ratio.better is None and new
     return Figure(
         name=ratio.metric,
         label=label,
         value=ratio.ratio,
-        text=new if is_shown else "no ratio" if ratio.ratio is None else format_times(ratio),
-        unit=unit if is_shown else "ratio",
+        text="no ratio" if ratio.ratio is None else format_times(ratio),
+        unit="ratio",
         low=ratio.low,
         high=ratio.high,
-        note="; ".join(filter(None, notes)),
+        note="; ".join(filter(None, (": ".join(filter(None, (ends, words))), both))),
     )

@@ -1,6 +1,7 @@
 """The tables of a report: headline figures, machine and settings, every metric, what they mean."""
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any, Final
 
 from analysis.comparison.intervals import summarise_metric
@@ -11,8 +12,8 @@ from analysis.report.data import Gathered
 from analysis.report.sides import Subject
 from analysis.summary.percentiles import bracketed, is_thin, note
 from replayer.schema import TIERS, Machine, to_plain
-from views.answer import Cell, Column, Table
-from views.numbers import format_alike, format_number
+from views.answer import Column, Table
+from views.numbers import format_alike, format_number, get_unit_word
 
 HEADLINES: Final = "Headline figures"
 SETTINGS: Final = "Machine and settings"
@@ -55,11 +56,12 @@ def list_run_tables(data: Gathered) -> list[Table]:
 
 def _list_headlines(data: Gathered) -> Iterator[Table]:
     """Yield a column per system with the mean and the interval, and every trial folded."""
-    has_trials = {system: len(own) > 1 for system, own in data.valid.items()}
-    heads = []
-    for system, own in data.valid.items():
-        name = system if len(data.runs) > 1 else data.runs[0].name
-        heads += [name, f"95% interval, {len(own)} trials"] if has_trials[system] else [name]
+    names = [*data.valid] if len(data.runs) > 1 else [data.runs[0].name]
+    counts = [len(own) for own in data.valid.values()]
+    heads = [
+        f"{name}, {count} trials [95% interval]" if count > 1 else name
+        for name, count in zip(names, counts, strict=True)
+    ]
     columns = [Column(head) for head in ("metric", "name", "unit", *heads)]
     known = [
         name
@@ -78,7 +80,7 @@ def _list_headlines(data: Gathered) -> Iterator[Table]:
 
 
 def _name_metric(name: str) -> list[str]:
-    return [describe(name).label, name, unit_word(name)]
+    return [describe(name).label, name, get_unit_word(describe(name).unit)]
 
 
 def unit_word(name: str) -> str:
@@ -88,22 +90,21 @@ def unit_word(name: str) -> str:
 
 
 def _list_cells(data: Gathered, name: str) -> Iterator[str]:
-    """Yield the mean of each system, in brackets if it rests on few samples, and its interval."""
-    each = [(own, summarise_metric(name, [run.summary for run in own])) for own in data.valid.values()]
-    values = [
-        end for _, one in each for end in (one.mean if one.more_than is None else one.more_than, one.low, one.high)
-    ]
-    unit = "share" if describe(name).is_share else ""
-    texts = iter(format_alike(values, unit) if name != _WORD else map(str, values))
-    for own, one in each:
+    """Yield the mean of each system with its interval, in brackets if it rests on few samples."""
+    if name == _WORD:
+        for own in data.valid.values():
+            yield ", ".join(dict.fromkeys(str(run.summary.bottleneck or "–") for run in own))
+        return
+    each = [summarise_metric(name, [run.summary for run in own]) for own in data.valid.values()]
+    means = [one.mean if one.more_than is None else one.more_than for one in each]
+    ends = [(mean, one.low, one.high) for mean, one in zip(means, each, strict=True)]
+    texts = iter(format_alike(chain(*ends), describe(name).unit))
+    for one, own in zip(each, data.valid.values(), strict=True):
         mean, low, high = next(texts), next(texts), next(texts)
-        if name == _WORD:
-            mean = ", ".join(dict.fromkeys(str(run.summary.bottleneck or "–") for run in own))
-        elif any(is_thin(name, run.summary.metrics) for run in own):
-            mean = f"({mean})"
-        yield f"> {mean}" if one.more_than is not None else mean
-        if len(own) > 1:
-            yield f"{low} to {high}" if one.low is not None and low != high else ""
+        is_few = any(is_thin(name, run.summary.metrics) for run in own)
+        shown = f"({mean})" if is_few else mean
+        span = f" [{low} to {high}]" if one.low is not None and low != high else ""
+        yield f"{'> ' if one.more_than is not None else ''}{shown}{span}"
 
 
 def _list_settings(data: Gathered) -> Iterator[Table]:
@@ -117,28 +118,28 @@ def _list_settings(data: Gathered) -> Iterator[Table]:
         "Settings": {name: flatten(to_plain(run.summary.provenance.conditions)) for name, run in firsts.items()},
     }
     for title, columns in parts.items():
-        yield from _split_rows(title, columns, is_alone=len(data.runs) == 1)
+        yield _tabulate_settings(title, columns, is_folded=len(data.runs) > 1)
 
 
-def _split_rows(title: str, columns: Mapping[str, Mapping[str, object]], *, is_alone: bool) -> Iterator[Table]:
-    """Yield a table of what differs, a column each, and one of what is equal in all columns."""
-    differing: list[list[Cell]] = []
-    equal: list[list[Cell]] = []
-    for name in dict.fromkeys(name for column in columns.values() for name in column):
-        cells = [format_setting(name, column.get(name)) for column in columns.values()]
-        words = name.replace("_", " ")
-        if len(set(cells)) > 1:
-            differing.append([words, *cells])
-        else:
-            equal.append([words, cells[0]])
-    heads = [Column(head) for head in ("", *columns)]
-    if differing:
-        what = f"{title}: what differs"
-        yield Table(title=what, columns=heads, rows=differing, section=SETTINGS)
-    if equal:
-        what = title if is_alone else f"{title}: what is equal"
-        pair = [Column(""), Column(next(iter(columns)) if is_alone else "all")]
-        yield Table(title=what, columns=pair, rows=equal, section=SETTINGS, is_folded=not is_alone)
+def _tabulate_settings(
+    title: str,
+    columns: Mapping[str, Mapping[str, object]],
+    *,
+    is_folded: bool,
+) -> Table:
+    """Return a table with a column each, in which rows that differ are marked."""
+    names = dict.fromkeys(name for column in columns.values() for name in column)
+    rows = [
+        [name.replace("_", " "), *(format_setting(name, own.get(name)) for own in columns.values())] for name in names
+    ]
+    return Table(
+        title=title,
+        columns=[Column(head) for head in ("", *columns)],
+        rows=rows,
+        section=SETTINGS,
+        is_folded=is_folded,
+        marked=frozenset(number for number, row in enumerate(rows) if len({*row[1:]}) > 1),
+    )
 
 
 def _describe_machine(run: Subject) -> dict[str, object]:

@@ -14,7 +14,7 @@ from analysis.comparison.ratios import Ratio
 from analysis.log.log import Targets
 from analysis.metrics.catalogue import CATALOGUE
 from analysis.report.answer import format_state, make_report
-from analysis.report.comparison_charts import draw_spread, turn
+from analysis.report.comparisons import draw_spread, turn
 from analysis.report.data import Gathered, gather
 from analysis.report.figures import list_figures
 from analysis.report.subject import list_tested
@@ -105,7 +105,7 @@ def test_the_headlines_agree_with_the_summary(answers: dict[str, Answer], replay
     assert len(rows) > 12
     assert rows.pop("bottleneck") == summary["bottleneck"]
     for name, text in rows.items():
-        number = float(text.strip("()%").replace(",", "")) / (100 if "%" in text else 1)
+        number = float(text.strip("()% ×").replace(",", "")) / (100 if "%" in text else 1)
         assert number == pytest.approx(summary[name], rel=0.01), name
     assert rows["nvme_read_p99_ms"].startswith("(")  # in brackets: too few samples
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from analysis.log.log import Targets
 from analysis.report.answer import format_state, make_report
+from analysis.report.comparisons import describe_predicted, find_predicted, tabulate_errors
 from analysis.report.data import Gathered, gather
-from analysis.report.predicted import describe_predicted, find_predicted, tabulate_errors
 from analysis.runs.run import Doubt
 from analysis.summary.run_summary import Summary
 from tests.analysis.report.loads import gathered_of
