@@ -78,10 +78,10 @@ class _Request(Struct, kw_only=True):
 
 
 _OPTIONAL: Final = {
-    "input_tokens",
     "failed",
     "model",
     "successful",
+    "input_tokens",
     "total_tok_s",
     "ttft_mean_ms",
     "ttft_p50_ms",
@@ -108,7 +108,8 @@ LAYOUTS: Final = (
         "vllm bench serve",
         {
             "requests": "completed", "generated_tokens": "total_output_tokens", "duration_s": "duration",
-            "failed": "failed", "input_tokens": "total_input_tokens", "model": "model_id", "ttft_mean_ms": "mean_ttft_ms", "ttft_p50_ms": "median_ttft_ms",
+            "failed": "failed",
+            "input_tokens": "total_input_tokens", "model": "model_id", "ttft_mean_ms": "mean_ttft_ms", "ttft_p50_ms": "median_ttft_ms",
             "ttft_p99_ms": "p99_ttft_ms",
         },
         Reference,
