@@ -109,7 +109,9 @@ LAYOUTS: Final = (
         {
             "requests": "completed", "generated_tokens": "total_output_tokens", "duration_s": "duration",
             "failed": "failed",
-            "input_tokens": "total_input_tokens", "model": "model_id", "ttft_mean_ms": "mean_ttft_ms", "ttft_p50_ms": "median_ttft_ms",
+            "input_tokens": "total_input_tokens",
+            "model": "model_id",
+            "ttft_mean_ms": "mean_ttft_ms", "ttft_p50_ms": "median_ttft_ms",
             "ttft_p99_ms": "p99_ttft_ms",
         },
         Reference,
