@@ -79,7 +79,11 @@ def test_every_metric_is_named_by_a_view_a_page_or_code() -> None:
     sources = [*(ROOT / "analysis").rglob("*.py"), *(ROOT / "replayer").rglob("*.py")]
     words += [path.read_text() for path in sources if path.parent.name != "metrics"]
     named = set(re.findall(r"[\w{}]+", " ".join(words)))
-    formed = [re.compile(re.sub(r"{\w+}", "[a-z]+", name)) for name in named if "{" in name and len(re.sub(r"{\w+}|_", "", name)) >= 4]
+    formed = [
+        re.compile(re.sub(r"{\w+}", "[a-z]+", name))
+        for name in named
+        if "{" in name and len(re.sub(r"{\w+}|_", "", name)) >= 4
+    ]
     counters = {metric.counted_by for metric in CATALOGUE.values()}
     for family in FAMILIES:
         names = {metric.name for metric in family.expand()}
