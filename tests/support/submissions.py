@@ -20,11 +20,11 @@ import pytest
 from analysis.doubts import against_trace as replanned
 from analysis.doubts.against_trace import Planned, plan_anew
 from analysis.runs.opening import open_run
-from analysis.submission import against_traces as remade
 from analysis.submission import begin as beginning
 from analysis.submission import claims as claiming
 from analysis.submission import package as packaging
 from analysis.submission import rules as ruling
+from analysis.submission import trial_checks as remade
 from analysis.submission import validate as validation
 from analysis.submission.claims import PackagedTrial
 from analysis.submission.package_tree import Begun, Package, Submission, find_run_directory
