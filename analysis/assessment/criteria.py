@@ -99,16 +99,9 @@ def assess(
     references: Sequence[Reference] = (),
 ) -> Answer:
     """Judge a run by a profile's criteria, and put it next to other benchmarks' results."""
-    values = [summary.metrics[criterion.metric] for criterion in criteria]
-    verdicts = [criterion.judge(value) for criterion, value in zip(criteria, values, strict=True)]
-    usual = [criterion.bound for criterion in PROFILES[profile]]
-    rows: list[list[Cell]] = [
-        [criterion.metric, value, criterion.bound, usually, verdict]
-        for criterion, value, usually, verdict in zip(criteria, values, usual, verdicts, strict=True)
-    ]
-    columns = [Column(name) for name in ("criterion", "value", "must be", "usually", "verdict")]
+    verdicts = [criterion.judge(summary.metrics[criterion.metric]) for criterion in criteria]
     matches = [compare_with(summary, reference) for reference in references]
-    tables = [Table(name="criteria", title=f"Criteria of profile {profile}", columns=columns, rows=rows)]
+    tables = [_tabulate(summary, profile, criteria)]
     if references:
         tables.append(tabulate_references(summary, references, matches))
     predicted = summary.prediction is not None
@@ -128,6 +121,16 @@ def assess(
             "references": [asdict(match) for match in matches],
         },
     )
+
+
+def _tabulate(summary: Summary, profile: str, criteria: Sequence[Criterion]) -> Table:
+    """Make the table of the criteria, with the usual bounds beside those asked for."""
+    rows = list[list[Cell]]()
+    for criterion, usual in zip(criteria, PROFILES[profile], strict=True):
+        value = summary.metrics[criterion.metric]
+        rows.append([criterion.metric, value, criterion.bound, usual.bound, criterion.judge(value)])
+    columns = [Column(name) for name in ("criterion", "value", "must be", "usually", "verdict")]
+    return Table(name="criteria", title=f"Criteria of profile {profile}", columns=columns, rows=rows)
 
 
 def _count_verdicts(criteria: Sequence[Criterion], verdicts: Sequence[str]) -> str:

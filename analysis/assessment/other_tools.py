@@ -286,7 +286,7 @@ def compare_with(summary: Summary, reference: Reference) -> Match:
 
 def _find_differences(summary: Summary, reference: Reference) -> list[str]:
     """Find why a replay and a server's run did not do the same work."""
-    model = summary.provenance.conditions.model
+    model = summary.provenance.conditions.plan.model
     reasons = [] if summary.is_valid else ["our run is not VALID"]
     if reference.model is not None and plain_model(model) != plain_model(reference.model):
         reasons.append(f"our model is {model}, theirs {reference.model}")
@@ -330,7 +330,7 @@ def tabulate_references(summary: Summary, references: Sequence[Reference], match
         if not name.startswith("total_") or any(getattr(reference, name) is not None for reference in references)
     ]
     ours: list[Cell] = [summary.metrics.get(_COLUMNS[name][1]) for name in names]
-    rows: list[list[Cell]] = [["this run", summary.provenance.conditions.model, *ours]]
+    rows: list[list[Cell]] = [["this run", summary.provenance.conditions.plan.model, *ours]]
     rows += [[one.tool, one.model, *(getattr(one, name) for name in names)] for one in references]
     return Table(
         name="references",

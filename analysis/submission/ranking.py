@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from analysis.comparison.answer import list_remarks
-from analysis.comparison.compare import compare_as_found
+from analysis.comparison.compare import Comparison, compare_as_found
 from analysis.comparison.equal_work.measuring import EQUAL_WORK
 from analysis.comparison.sentences import describe_pair, format_ends, format_times
 from analysis.comparison.trials import load_sets
@@ -33,11 +33,7 @@ def rank_packages(packages: Sequence[Package], progress: Progress = ignore_progr
         InputError: divisions or scales differ, a package is named twice, or fewer than two are
             valid.
     """
-    submissions = [package.submission for package in packages]
-    kinds = sorted({f"{submission.division} {submission.scale}" for submission in submissions})
-    if len(kinds) > 1:
-        problem = f"the packages are of different kinds ({', '.join(kinds)})"
-        raise InputError(problem, "compare packages of one division and scale")
+    _check_kinds(packages)
     named = _name_packages(packages)
     verdicts = {name: validate(package, progress=progress) for name, package in named.items()}
     valid = {name: verdict for name, verdict in verdicts.items() if not verdict.problems}
@@ -52,7 +48,7 @@ def rank_packages(packages: Sequence[Package], progress: Progress = ignore_progr
             reason = f"{problems[0].runs}: {problems[0].text}"
         problem = f"a ranking needs two valid packages, not {len(valid)} ({reason})"
         raise InputError(problem, "check them with `analysis submission validate`")
-    tables = [_rank_option(option, valid) for option in submissions[0].rules.options]
+    tables = [_rank_option(option, valid) for option in packages[0].submission.rules.options]
     return Answer(
         title="Packages ranked by equal work per second, each against the best by the rules' own figures",
         sentence=f"{'; '.join(table.title for table in tables)}.",
@@ -60,6 +56,15 @@ def rank_packages(packages: Sequence[Package], progress: Progress = ignore_progr
         doubts=problems,
         data={"packages": {name: name in valid for name in named}},
     )
+
+
+def _check_kinds(packages: Sequence[Package]) -> None:
+    """Refuse packages of several divisions or scales."""
+    submissions = [package.submission for package in packages]
+    kinds = sorted({f"{submission.division} {submission.scale}" for submission in submissions})
+    if len(kinds) > 1:
+        problem = f"the packages are of different kinds ({', '.join(kinds)})"
+        raise InputError(problem, "compare packages of one division and scale")
 
 
 def _name_packages(packages: Sequence[Package]) -> dict[str, Package]:
@@ -90,16 +95,11 @@ def _rank_option(option: Option, valid: Mapping[str, PackageVerdict]) -> Table:
     trials, _ = load_sets(paths)
     comparison = compare_as_found(trials, names[0], [option.primary], is_given=False)
     ranking = comparison.ranking if comparison.compared else []
-    ratios = {pair.name: pair.ratios[EQUAL_WORK] for pair in comparison.compared}
-    rows = list[list[Cell]]()
-    for name in [*ranking, *(name for name in names if name not in ranking)]:
-        ratio = ratios.get(name)
-        place = ranking.index(name) + 1 if name in ranking else None
-        equal = ["1 ×" if place else None, None]
-        if ratio is not None:
-            equal = [format_times(ratio), format_ends(ratio)]
-        figures = (claims[name][metric] for metric in ("rank_count", *RANKED))
-        rows.append([name, place, *equal, *figures])
+    order = [*ranking, *(name for name in names if name not in ranking)]
+    rows = [
+        [name, *_list_place(comparison, name), *(claims[name][metric] for metric in ("rank_count", *RANKED))]
+        for name in order
+    ]
     leader = f"{ranking[0]} is first" if ranking else "not ranked, as no two can be compared"
     notes = [*map(describe_pair, comparison.pairs), *list_remarks(comparison), *comparison.warnings]
     return Table(
@@ -109,3 +109,12 @@ def _rank_option(option: Option, valid: Mapping[str, PackageVerdict]) -> Table:
         rows=rows,
         notes=list(dict.fromkeys(notes)),
     )
+
+
+def _list_place(comparison: Comparison, name: str) -> list[Cell]:
+    """Return the place of a package, its ratio of equal work and the interval."""
+    if not comparison.compared or name not in comparison.ranking:
+        return [None, None, None]
+    place = comparison.ranking.index(name) + 1
+    ratio = next((pair.ratios[EQUAL_WORK] for pair in comparison.compared if pair.name == name), None)
+    return [place, "1 ×", None] if ratio is None else [place, format_times(ratio), format_ends(ratio)]

@@ -34,7 +34,7 @@ from replayer.planning.order import Order
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.planning.plan_table import PlannedMoves
 from replayer.run.mpi import combine_ranks
-from replayer.schema import RunInfo, TraceInfo
+from replayer.schema import RunInfo, TraceInfo, read_run
 from tests.support.crafted_runs import PER_TOKEN, SECOND, SIZE, Crafted, clean, sampled, steps
 from tests.support.traces import write
 from tracegen.errors import InputError
@@ -111,9 +111,8 @@ def save(place: Path, runs: list[Crafted]) -> None:
     for rank, run in enumerate(runs):
         run.save(place if len(runs) == 1 else place / f"rank_{rank}")
     if len(runs) > 1:
-        above = msgspec.to_builtins(combine_ranks([msgspec.convert(run.info, RunInfo) for run in runs])) | {
-            "run_version": 2
-        }
+        ranks = [read_run(place / f"rank_{rank}") for rank in range(len(runs))]
+        above = msgspec.to_builtins(combine_ranks(ranks)) | {"run_version": 2}
         (place / "run.json").write_text(json.dumps(above))
     place.with_name(f"log-{place.name}.txt").write_text("what was printed\n")
 
