@@ -17,7 +17,6 @@ from xdist.scheduler.loadfile import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
 from analysis.doubts import against_trace as replanned
-from analysis.submission import against_traces as remade
 from analysis.submission import begin as beginning
 from replayer.experiments import children
 from replayer.machine import description
@@ -170,8 +169,7 @@ def series_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     monkeypatch.setattr(children, "run_logged", run_logged_here)
     monkeypatch.setattr(children, "capture", capture_here)
-    for planning in (replanned, remade):
-        monkeypatch.setattr(planning, "run_child", child_here)
+    monkeypatch.setattr(replanned, "run_child", child_here)
 
 
 @pytest.fixture(scope="module")

@@ -1,105 +1,29 @@
-"""Readers of the results that vLLM's and LMCache's benchmarks write."""
+"""Results that vLLM's and LMCache's benchmarks write, and whether a replay did the same work."""
 
 import csv
 import io
-import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from statistics import fmean
+from typing import Annotated, Any, Final
 
+import msgspec
 import numpy as np
+from msgspec import Meta, Struct
 
+from analysis.summary.run_summary import Summary
+from replayer.schema import plain_model
 from tracegen.errors import InputError
+from views.answer import Cell, Column, Table
 
 MOST_BYTES: Final = 1 << 28
 """Largest file of results that is read."""
-_LARGEST: Final = 2.0**63
-_COUNTS: Final = ("requests", "failed", "input_tokens", "generated_tokens", "total_tokens")
-
-Record = dict[str, Any]
-"""A record of a file that another tool wrote: anything may be in it."""
+MATCH: Final = 0.05
+"""A replay matches a server's run if its output tokens per second are within ±5%."""
+Number = Annotated[float, Meta(ge=0, lt=2.0**63)]
 
 
-@dataclass(frozen=True)
-class Layout:
-    """A layout of results.
-
-    Attributes:
-        tool: the tool that writes it.
-        fields: the file's field by our name for the quantity. A file has this layout if it has all
-            fields that are not optional.
-        optional: our names of fields that some releases or options leave out.
-        per_request: whether each record is a request (ttft, start and end in s) or a whole run.
-    """
-
-    tool: str
-    fields: dict[str, str]
-    optional: tuple[str, ...] = ()
-    per_request: bool = False
-
-    def fits(self, names: set[str]) -> bool:
-        """Return whether a record with these fields has this layout."""
-        required = {theirs for ours, theirs in self.fields.items() if ours not in self.optional}
-        return required <= names
-
-
-LAYOUTS: Final = (
-    Layout(
-        "vllm bench serve",
-        {
-            "requests": "completed", "failed": "failed", "model": "model_id", "input_tokens": "total_input_tokens",
-            "generated_tokens": "total_output_tokens", "duration_s": "duration", "ttft_mean_ms": "mean_ttft_ms",
-            "ttft_p50_ms": "median_ttft_ms", "ttft_p99_ms": "p99_ttft_ms",
-        },
-        ("failed", "model", "input_tokens", "ttft_mean_ms", "ttft_p50_ms", "ttft_p99_ms"),
-    ),
-    Layout(
-        "vllm bench throughput",  # total_num_tokens counts prompts and answers together
-        {
-            "requests": "num_requests", "duration_s": "elapsed_time", "total_tokens": "total_num_tokens",
-            "total_tok_s": "tokens_per_second",
-        },
-        ("total_tok_s",),
-    ),
-    Layout(
-        "lmcache bench engine",  # its JSON: {"config": …, "results": …}, merged
-        {
-            "requests": "successful_requests", "failed": "failed_requests", "model": "model",
-            "input_tokens": "total_input_tokens", "generated_tokens": "total_output_tokens",
-            "duration_s": "elapsed_time", "ttft_mean_ms": "mean_ttft_ms", "ttft_p50_ms": "p50_ttft_ms",
-            "ttft_p99_ms": "p99_ttft_ms",
-        },
-        ("model", "ttft_mean_ms", "ttft_p50_ms", "ttft_p99_ms"),
-    ),
-    Layout(
-        "lmcache bench engine",  # its CSV
-        {
-            "ttft": "ttft", "start": "submit_time", "end": "finish_time", "input_tokens": "num_input_tokens",
-            "generated_tokens": "num_output_tokens", "successful": "successful",
-        },
-        ("successful",),
-        per_request=True,
-    ),
-    Layout(
-        "LMCache multi-round-qa",
-        {
-            "ttft": "ttft", "start": "launch_time", "end": "finish_time", "input_tokens": "prompt_tokens",
-            "generated_tokens": "generation_tokens",
-        },
-        per_request=True,
-    ),
-    Layout(
-        "LMCache long_doc_qa",  # warmup_round.csv, query_round.csv; without tokens
-        {"ttft": "ttft", "start": "request_start", "end": "request_end", "successful": "successful"},
-        ("successful",),
-        per_request=True,
-    ),
-)  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Reference:
+class Reference(Struct, frozen=True, kw_only=True):
     """A result of a server's benchmark in our terms; None if its file does not say.
 
     Attributes:
@@ -120,17 +44,17 @@ class Reference:
 
     name: str
     tool: str
-    requests: int
-    duration_s: float
-    failed: int = 0
+    requests: Number
+    duration_s: Number
+    failed: Number = 0
     model: str | None = None
-    input_tokens: int | None = None
-    generated_tokens: int | None = None
-    total_tokens: int | None = None
-    total_tok_s: float | None = None
-    ttft_mean_ms: float | None = None
-    ttft_p50_ms: float | None = None
-    ttft_p99_ms: float | None = None
+    input_tokens: Number | None = None
+    generated_tokens: Number | None = None
+    total_tokens: Number | None = None
+    total_tok_s: Number | None = None
+    ttft_mean_ms: Number | None = None
+    ttft_p50_ms: Number | None = None
+    ttft_p99_ms: Number | None = None
 
     @property
     def output_tok_s(self) -> float | None:
@@ -140,6 +64,100 @@ class Reference:
         return self.generated_tokens / self.duration_s
 
 
+class _Request(Struct, kw_only=True):
+    """A request; times in s."""
+
+    name: str
+    tool: str
+    ttft: Number
+    start: Number
+    end: Number
+    input_tokens: Number | None = None
+    generated_tokens: Number | None = None
+    successful: bool = True
+
+
+_OPTIONAL: Final = {
+    "failed",
+    "model",
+    "successful",
+    "input_tokens",
+    "total_tok_s",
+    "ttft_mean_ms",
+    "ttft_p50_ms",
+    "ttft_p99_ms",
+}
+"""Our names of fields that some releases or options of a tool leave out."""
+
+
+class _Layout(Struct, frozen=True):
+    """A layout of results: the tool, its field by our name, and whether records are requests or runs."""
+
+    tool: str
+    fields: dict[str, str]
+    kind: type[Reference | _Request]
+
+    @property
+    def required(self) -> set[str]:
+        """The fields by which a file has this layout."""
+        return {theirs for ours, theirs in self.fields.items() if ours not in _OPTIONAL}
+
+
+LAYOUTS: Final = (
+    _Layout(
+        "vllm bench serve",
+        {
+            "requests": "completed", "generated_tokens": "total_output_tokens", "duration_s": "duration",
+            "failed": "failed",
+            "input_tokens": "total_input_tokens",
+            "model": "model_id",
+            "ttft_mean_ms": "mean_ttft_ms", "ttft_p50_ms": "median_ttft_ms",
+            "ttft_p99_ms": "p99_ttft_ms",
+        },
+        Reference,
+    ),
+    _Layout(
+        "vllm bench throughput",  # total_num_tokens counts prompts and answers together
+        {
+            "requests": "num_requests", "duration_s": "elapsed_time", "total_tokens": "total_num_tokens",
+            "total_tok_s": "tokens_per_second",
+        },
+        Reference,
+    ),
+    _Layout(
+        "lmcache bench engine",  # its JSON: {"config": …, "results": …}, merged
+        {
+            "requests": "successful_requests", "failed": "failed_requests", "model": "model",
+            "input_tokens": "total_input_tokens", "generated_tokens": "total_output_tokens",
+            "duration_s": "elapsed_time", "ttft_mean_ms": "mean_ttft_ms", "ttft_p50_ms": "p50_ttft_ms",
+            "ttft_p99_ms": "p99_ttft_ms",
+        },
+        Reference,
+    ),
+    _Layout(
+        "lmcache bench engine",  # its CSV
+        {
+            "ttft": "ttft", "start": "submit_time", "end": "finish_time", "input_tokens": "num_input_tokens",
+            "generated_tokens": "num_output_tokens", "successful": "successful",
+        },
+        _Request,
+    ),
+    _Layout(
+        "LMCache multi-round-qa",
+        {
+            "ttft": "ttft", "start": "launch_time", "end": "finish_time", "input_tokens": "prompt_tokens",
+            "generated_tokens": "generation_tokens",
+        },
+        _Request,
+    ),
+    _Layout(
+        "LMCache long_doc_qa",  # warmup_round.csv, query_round.csv; without tokens
+        {"ttft": "ttft", "start": "request_start", "end": "request_end", "successful": "successful"},
+        _Request,
+    ),
+)  # fmt: skip
+
+
 def read_references(path: Path) -> list[Reference]:
     """Read the results in a file; `vllm bench serve` may append several to one file.
 
@@ -147,133 +165,177 @@ def read_references(path: Path) -> list[Reference]:
         InputError: the file cannot be read, or has no known layout.
     """
     records = _read_records(path)
-    layout = _find_layout(records, path)
-    if layout.per_request:
-        return [_sum_requests(layout, records, path)]
+    fitting = [layout for layout in LAYOUTS if all(layout.required <= record.keys() for record in records)]
+    if not records or not fitting:
+        tools = dict.fromkeys(layout.tool for layout in LAYOUTS)
+        raise _refuse(path, "contains no known result", f"pass a file that one of these wrote: {', '.join(tools)}")
+    layout = fitting[0]
     several = len(records) > 1
-    return [
-        _convert_run(layout, record, f"{path} #{number}" if several else f"{path}")
+    converted = [
+        _convert(layout, record, f"{path} #{number}" if several else f"{path}")
         for number, record in enumerate(records, 1)
     ]
+    if layout.kind is Reference:
+        return [one for one in converted if isinstance(one, Reference)]
+    return [_sum_requests(layout.tool, [one for one in converted if isinstance(one, _Request)], path)]
 
 
-def _read_records(path: Path) -> list[Any]:
-    """Read the records of a JSON or CSV file."""
+def _convert(layout: _Layout, record: dict[str, Any], name: str) -> Reference | _Request:
+    """Convert a record; cells of CSV are texts."""
+    values = {ours: record[theirs] for ours, theirs in layout.fields.items() if record.get(theirs) is not None}
+    try:
+        return msgspec.convert(values | {"name": name, "tool": layout.tool}, layout.kind, strict=False)
+    except msgspec.ValidationError as error:
+        text = str(error)
+        for ours, theirs in layout.fields.items():
+            text = text.replace(f"$.{ours}`", f"{theirs}`")
+        raise _refuse(name, text, "write the file again") from None
+
+
+def _read_records(path: Path) -> list[dict[str, Any]]:
+    """Read the records of a JSON or CSV file; a JSON file may have one document on each line."""
     try:
         with path.open("rb") as file:
             content = file.read(MOST_BYTES + 1)
         if len(content) > MOST_BYTES:
             raise _refuse(path, f"larger than {MOST_BYTES >> 20} MiB", "pass the tool's summary")
-        text = content.decode("utf-8-sig")
-        return _parse_json(text) if text.lstrip().startswith(("{", "[")) else _parse_csv(text)
+        text = content.decode("utf-8-sig").strip()
+        if not text.startswith(("{", "[")):
+            return list(csv.DictReader(io.StringIO(text, newline=""), strict=True))
+        records = msgspec.json.Decoder(dict[str, Any]).decode_lines(text)
+        return [_merge_sections(record) for record in records]
     except OSError as error:
         raise _refuse(path, f"cannot be read ({error.strerror})", "pass a file") from None
     except (ValueError, RecursionError, csv.Error) as error:
         reason = str(error).splitlines()[0]
-        raise _refuse(path, f"neither JSON nor CSV ({reason})", _name_tools()) from None
+        raise _refuse(path, f"neither JSON nor CSV ({reason})", "pass the tool's own file") from None
+
+
+def _merge_sections(record: dict[str, Any]) -> dict[str, Any]:
+    """Merge the sections `config` and `results` of a record that has both."""
+    config, results = record.get("config"), record.get("results")
+    return config | results if isinstance(config, dict) and isinstance(results, dict) else record
 
 
 def _refuse(subject: object, problem: str, remedy: str) -> InputError:
     return InputError(problem, remedy, subject=subject, setting="references")
 
 
-def _name_tools() -> str:
-    tools = dict.fromkeys(layout.tool for layout in LAYOUTS)
-    return f"pass a file that one of these wrote: {', '.join(tools)}"
+def _sum_requests(tool: str, requests: Sequence[_Request], path: Path) -> Reference:
+    """Sum requests; one that failed, or that gave no token (ttft 0), counts only as failed."""
+    done = [one for one in requests if one.successful and one.ttft > 0]
+    ttft_ms = [one.ttft * 1e3 for one in done]
+    p50, p99 = np.quantile(ttft_ms, (0.5, 0.99)).tolist() if done else (None, None)
+    begin = min((one.start for one in done), default=0.0)
+    return Reference(
+        name=str(path),
+        tool=tool,
+        requests=len(done),
+        failed=len(requests) - len(done),
+        duration_s=max(0.0, max((one.end for one in done), default=0.0) - begin),
+        input_tokens=_sum(one.input_tokens for one in done),
+        generated_tokens=_sum(one.generated_tokens for one in done),
+        ttft_mean_ms=fmean(ttft_ms) if done else None,
+        ttft_p50_ms=p50,
+        ttft_p99_ms=p99,
+    )
 
 
-def _find_layout(records: list[Any], path: Path) -> Layout:
-    """Return the first layout that all records have."""
-    names = [set(record) if isinstance(record, dict) else set() for record in records]
-    for layout in LAYOUTS if names else ():
-        if all(layout.fits(fields) for fields in names):
-            return layout
-    raise _refuse(path, "contains no known result", _name_tools())
+def _sum(counts: Iterable[float | None]) -> float | None:
+    """Sum what a file counts; None if it does not."""
+    known = list(counts)
+    return None if None in known else sum(count or 0 for count in known)
 
 
-def _parse_json(text: str) -> list[Any]:
-    """Parse a JSON document, or one document on each line."""
-    try:
-        records = [json.loads(text)]
-    except ValueError:
-        lines = [line for line in text.splitlines() if line.strip()]
-        if len(lines) == 1:
-            raise
-        records = [json.loads(line) for line in lines]
-    return [_merge_sections(record) for record in records]
+class Match(Struct, frozen=True):
+    """A replay next to a server's result.
 
-
-def _merge_sections(record: Any) -> Any:
-    """Merge the sections `config` and `results` of a record that has both."""
-    if not isinstance(record, dict):
-        return record
-    config = record.get("config")
-    results = record.get("results")
-    return config | results if isinstance(config, dict) and isinstance(results, dict) else record
-
-
-def _parse_csv(text: str) -> list[Record]:
-    rows: Iterator[Record] = csv.DictReader(io.StringIO(text, newline=""), strict=True)
-    return list(rows)
-
-
-def _convert_run(layout: Layout, record: Record, name: str) -> Reference:
-    """Convert a record of a whole run."""
-    values: dict[str, Any] = {}
-    for ours, theirs in layout.fields.items():
-        if record.get(theirs) is None and ours in layout.optional:
-            continue
-        check = _check_name if ours == "model" else _check_number
-        values[ours] = check(record[theirs], f"{name}: {theirs}")
-    counts = {ours: round(value) for ours, value in values.items() if ours in _COUNTS}
-    return Reference(name, layout.tool, **values | counts)
-
-
-def _sum_requests(layout: Layout, rows: list[Record], path: Path) -> Reference:
-    """Sum the records of requests.
-
-    A request that failed, or that gave no token (ttft 0), counts only as failed.
+    Attributes:
+        file: name of the result.
+        tool: the benchmark that wrote it.
+        reasons: why the two are not comparable; empty if both did the same work, as far as they say.
+        difference: our output tokens per second / theirs − 1; None if not comparable.
     """
-    done = [(line, row) for line, row in enumerate(rows, 2) if row.get("successful") not in ("False", "false", "0")]
-    columns = {
-        ours: np.array(
-            [_check_number(_parse_number(row[theirs]), f"{path}: line {line}: {theirs}") for line, row in done]
-        )
-        for ours, theirs in layout.fields.items()
-        if ours != "successful"
-    }
-    has_token = columns["ttft"] > 0
-    start = columns["start"][has_token]
-    end = columns["end"][has_token]
-    ttft_ms = columns["ttft"][has_token] * 1e3
-    values: dict[str, Any] = {ours: round(columns[ours][has_token].sum()) for ours in _COUNTS if ours in columns}
-    if len(ttft_ms):
-        p50, p99 = np.quantile(ttft_ms, (0.5, 0.99))
-        values["ttft_mean_ms"] = float(ttft_ms.mean())
-        values["ttft_p50_ms"] = float(p50)
-        values["ttft_p99_ms"] = float(p99)
-    duration_s = max(0.0, float(end.max() - start.min())) if len(end) else 0.0
-    failed = len(rows) - len(end)
-    return Reference(str(path), layout.tool, len(end), duration_s, failed=failed, **values)
+
+    file: str
+    tool: str
+    reasons: list[str]
+    difference: float | None
+
+    @property
+    def sentence(self) -> str:
+        """Whether the two are comparable, and how far apart they are."""
+        if self.difference is None:
+            return f"NOT COMPARABLE with {self.file}: {'; '.join(self.reasons)}"
+        verdict = f"differs by {self.difference:+.1%} (±{MATCH:.0%} matches)"
+        if abs(self.difference) <= MATCH:
+            verdict = f"matches: {self.difference:+.1%} (within ±{MATCH:.0%})"
+        return f"COMPARABLE with {self.file}: output tok/s {verdict}"
 
 
-def _parse_number(text: Any) -> Any:
-    """Return the number that a cell contains, or the cell if it contains none."""
-    try:
-        return float(text)
-    except (ValueError, TypeError):  # a short row has None in its last columns, a long one a list
-        return text
+def compare_with(summary: Summary, reference: Reference) -> Match:
+    """Compare a replay with a server's result."""
+    theirs = reference.output_tok_s
+    ours = summary.metrics["wall_clock_tok_s"]
+    reasons = _find_differences(summary, reference)
+    if not reasons and not (ours and theirs):
+        reasons = ["one of them generated nothing, or took no time"]
+    difference = ours / theirs - 1 if ours and theirs and not reasons else None
+    return Match(reference.name, reference.tool, reasons, difference)
 
 
-def _check_number(value: Any, subject: str) -> float:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not 0 <= value < _LARGEST:  # NaN compares false, too
-        problem = f"{str(value)[:40]!r} is not a number from 0 to 2^63"
-        raise _refuse(subject, problem, "write the file again")
-    return float(value)
+def _find_differences(summary: Summary, reference: Reference) -> list[str]:
+    """Find why a replay and a server's run did not do the same work."""
+    model = summary.provenance.conditions.plan.model
+    reasons = [] if summary.is_valid else ["our run is not VALID"]
+    if reference.model is not None and plain_model(model) != plain_model(reference.model):
+        reasons.append(f"our model is {model}, theirs {reference.model}")
+    if reference.failed:
+        reasons.append(f"{reference.failed:,.0f} of their requests failed")
+    for noun, ours, theirs in (
+        ("requests", summary.metrics["requests"], reference.requests),
+        ("generated tokens", summary.metrics["tokens_generated"], reference.generated_tokens),
+    ):
+        if ours is None or theirs is None:
+            reasons.append(f"{'our' if ours is None else 'their'} {noun} are not known")
+        elif ours != theirs:
+            reasons.append(f"our {noun} are {ours:,}, theirs {theirs:,.0f}")
+    return reasons
 
 
-def _check_name(value: Any, subject: str) -> str:
-    if not isinstance(value, str) or not value.isprintable():
-        raise _refuse(subject, f"{str(value)[:40]!r} is not a name", "write the file again")
-    return value
+_COLUMNS: Final[Mapping[str, tuple[str, str]]] = {
+    "requests": ("requests", "requests"),
+    "input_tokens": (
+        "input tokens",
+        "",
+    ),  # a replay does not know them: objects may be shared by prompts
+    "generated_tokens": ("generated tokens", "tokens_generated"),
+    "total_tokens": ("input + generated tokens", ""),
+    "duration_s": ("duration s", "elapsed_s"),
+    "output_tok_s": ("output tok/s", "wall_clock_tok_s"),
+    "total_tok_s": ("input + output tok/s", ""),
+    "ttft_mean_ms": ("TTFB | TTFT mean ms *", "ttfb_mean_ms"),
+    "ttft_p50_ms": ("TTFB | TTFT P50 ms *", "ttfb_p50_ms"),
+    "ttft_p99_ms": ("TTFB | TTFT P99 ms *", "ttfb_p99_ms"),
+}
+"""Quantities of a reference: their headings, and our metrics."""
+_UNLIKE: Final = "* different quantities: ours is storage alone (TTFB), theirs includes queueing, prefill and network"
+
+
+def tabulate_references(summary: Summary, references: Sequence[Reference], matches: Sequence[Match]) -> Table:
+    """Make the table of a replay next to servers' results."""
+    names = [
+        name
+        for name in _COLUMNS
+        if not name.startswith("total_") or any(getattr(reference, name) is not None for reference in references)
+    ]
+    ours: list[Cell] = [summary.metrics.get(_COLUMNS[name][1]) for name in names]
+    rows: list[list[Cell]] = [["this run", summary.provenance.conditions.plan.model, *ours]]
+    rows += [[one.tool, one.model, *(getattr(one, name) for name in names)] for one in references]
+    return Table(
+        name="references",
+        title="Next to results of servers",
+        columns=[Column("result"), Column("model"), *(Column(_COLUMNS[name][0]) for name in names)],
+        rows=rows,
+        notes=[_UNLIKE, *(match.sentence for match in matches)],
+    )

@@ -1,5 +1,6 @@
 """`analysis assess`: runs judged by kv-cache.py's criteria."""
 
+import json
 from pathlib import Path
 
 import click
@@ -9,6 +10,8 @@ from analysis.commands.directories import find_runs
 from analysis.commands.terminal import echo, echo_json, show_progress
 from analysis.summary.summary import summarise
 from tracegen.console.commands import Word, command
+from views.exports import render_json
+from views.text import render_text
 
 
 @command(
@@ -56,8 +59,8 @@ def assess(
     chosen = criteria.criteria_of(profile, thresholds)
     others = [result for path in references for result in other_tools.read_references(path)]
     summaries = [summarise(run, progress=show_progress) for run in find_runs(runs)]
-    assessments = [criteria.assess(summary, profile, chosen, others) for summary in summaries]
+    answers = [criteria.assess(summary, profile, chosen, others) for summary in summaries]
     if as_json:
-        echo_json([one.to_json() for one in assessments])
+        echo_json([json.loads(render_json(answer)) for answer in answers])
     else:
-        echo(criteria.render(assessments))
+        echo("\n".join(map(render_text, answers)), nl=False)

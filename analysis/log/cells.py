@@ -71,7 +71,7 @@ def sum_by_cell(rows: pl.LazyFrame, executed_ops: int | None = None) -> pl.DataF
         - the columns that the rows share, `rows` (their number), and the sums of SUMS;
         - the first start_ns, last_start_ns and the last end_ns;
         - least_position, most_position, least_rank, most_rank and most_request_id;
-        - most_bytes (size_bytes / tokens), most_stamp_ns and most_ns (of times);
+        - most_stamp_ns and most_ns (of times);
         - nulls: the number of nulls in required columns, 0 in honest logs;
         - minima that are at least 0 in honest logs: least_number of ids and counts; least_step_ns
           of stamps, and from one stamp to the next; least_time_ns of times, and of the part of a
@@ -107,7 +107,6 @@ def _extremes() -> list[pl.Expr]:
         pl.col("end_ns").max(),
         *(pl.col(name).min().alias(f"least_{name}") for name in ("position", "rank")),
         *(pl.col(name).max().alias(f"most_{name}") for name in ("position", "rank", "request_id")),
-        (SIZE / pl.col("tokens")).fill_nan(0).max().alias("most_bytes"),
         pl.max_horizontal(*STAMPS).max().alias("most_stamp_ns"),
         pl.max_horizontal(*TIMES, IO, QUEUE).max().alias("most_ns"),
     ]

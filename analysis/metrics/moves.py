@@ -4,7 +4,7 @@ from typing import Final
 
 import polars as pl
 
-from analysis.log.columns import OK, SERVED, SIDES, SIZE, TOUCHES
+from analysis.log.columns import OK, SIDES, SIZE, TOUCHES
 from analysis.log.log import Log
 from analysis.metrics.metric import MOVE_COUNTS, Declared, Metric
 from replayer.schema import MOVES, TIERS
@@ -16,7 +16,6 @@ def moves(log: Log) -> pl.LazyFrame:
     """Counts of the rows in the log.
 
     {moves}: rows of that kind of move.
-    {tier}_hits: hits and promotions that the tier served.
     {tier}_{direction}s: moves that read or wrote the tier, including evictions
         and copies.
     {tier}_{direction}_bytes: Σ bytes of the same moves.
@@ -45,7 +44,6 @@ def _count(cells: pl.LazyFrame) -> pl.LazyFrame:
     recomputed = (pl.col("move") == "miss") | first_bypass
     return cells.select(
         **{MOVE_COUNTS[kind]: _ROWS.filter(pl.col("move") == kind).sum() for kind in MOVES},
-        **{f"{tier}_hits": _ROWS.filter(OK & SERVED & (pl.col("from_tier") == tier)).sum() for tier in TIERS},
         **{f"{touched}s": _ROWS.filter(rows).sum() for touched, rows in SIDES.items()},
         **{f"{touched}_bytes": SIZE.filter(rows).sum() for touched, rows in SIDES.items()},
         logged_ops=_ROWS.filter("first").sum(),
@@ -87,7 +85,6 @@ def contents(log: Log) -> pl.LazyFrame:
 METRICS: Final[Declared] = {
     moves: (
         Metric("{moves}", "moves", "work", "{moves}"),
-        Metric("{tier}_hits", "moves", "work", "hits in {tier}"),
         Metric("{tier}_{direction}s", "moves", "work", "{tier} {direction}s"),
         Metric("{tier}_{direction}_bytes", "bytes", "work", "{tier} {direction}s"),
         Metric("logged_ops", "ops", "work", "ops in the log"),

@@ -46,9 +46,9 @@ def time_spent(log: Log) -> pl.LazyFrame:
         least 0.9. The largest of `device`, `host` and `verify`: Σ (end − start) + verify_s is at
         least 0.8 × workers × elapsed_s. `source`: idle_s is more than a fifth of last end − first
         start. The largest of `device`, `host` and `verify`: the same sum is at least that of all
-        waits. Else the longest wait: `data`, `eviction`, `room`, `order`, `window`, `queue`, or
-        `plan` for waits of an unknown cause. In a cut run sums count each move by its share inside
-        elapsed_s.
+        waits. Else the longest wait, of {wait}_wait_s and queue_s: `data`, `eviction`, `room`,
+        `order`, `window`, `queue`, or `plan` for waits of an unknown cause. In a cut run sums count
+        each move by its share inside elapsed_s.
     """
     busy = measure_busy_share(log, _NVME)
     share = pl.LazyFrame({"nvme_busy_share": [busy]}, schema={"nvme_busy_share": pl.Float64})

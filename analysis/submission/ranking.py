@@ -1,14 +1,12 @@
 """Ranking of packages, option by option, by metrics that are computed again from their logs."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from analysis.comparison.answer import list_remarks
 from analysis.comparison.compare import Comparison, compare_as_found
 from analysis.comparison.equal_work.measuring import EQUAL_WORK
-from analysis.comparison.export import convert_comparison
-from analysis.comparison.sentences import describe_pair
+from analysis.comparison.sentences import describe_pair, format_ends, format_times
 from analysis.comparison.trials import load_sets
 from analysis.metrics.catalogue import describe
 from analysis.metrics.headlines import RANKED
@@ -20,42 +18,8 @@ from tracegen.errors import InputError
 from tracegen.progress import Progress, ignore_progress
 from views.answer import Answer, Cell, Column, DoubtLine, Table
 
-_HEADS: Final = (
-    "place",
-    "equal work, ×",
-    "from",
-    "to",
-    "ranks",
-    *(describe(name).short for name in RANKED),
-)
-"""The columns' heads: rates are summed over ranks; times are of the worst rank and trial."""
-
-
-@dataclass(frozen=True)
-class Ranking:
-    """Ranking of the packages in one option.
-
-    Attributes:
-        option: the option.
-        names: names of the packages: the best first at equal work, then those that cannot be
-            compared, by the option's primary metric.
-        claims: by name, the metrics of the option.
-        comparison: the packages against the one with the best primary metric; None if they cannot
-            be compared at all.
-        reason: why not; empty if they can.
-    """
-
-    option: Option
-    names: list[str]
-    claims: dict[str, dict[str, Any]]
-    comparison: Comparison | None
-    reason: str = ""
-
-    @property
-    def places(self) -> dict[str, int]:
-        """The places of those that can be compared; none unless two can."""
-        ranked = self.comparison.ranking if self.comparison else []
-        return {name: place for place, name in enumerate(ranked, 1)} if len(ranked) > 1 else {}
+_HEADS: Final = ("system", "place", "equal work", "95% interval", "ranks", *(describe(name).short for name in RANKED))
+"""The columns: rates are summed over ranks; times are of the worst rank and trial."""
 
 
 def rank_packages(packages: Sequence[Package], progress: Progress = ignore_progress) -> Answer:
@@ -69,19 +33,38 @@ def rank_packages(packages: Sequence[Package], progress: Progress = ignore_progr
         InputError: divisions or scales differ, a package is named twice, or fewer than two are
             valid.
     """
+    _check_kinds(packages)
+    named = _name_packages(packages)
+    verdicts = {name: validate(package, progress=progress) for name, package in named.items()}
+    valid = {name: verdict for name, verdict in verdicts.items() if not verdict.problems}
+    problems = [
+        DoubtLine(headline="not ranked", runs=name, text=problem.text, advice=problem.advice)
+        for name, verdict in verdicts.items()
+        for problem in verdict.problems
+    ]
+    if len(valid) < 2:
+        reason = f"{next(iter(named))} is the only package"
+        if problems:
+            reason = f"{problems[0].runs}: {problems[0].text}"
+        problem = f"a ranking needs two valid packages, not {len(valid)} ({reason})"
+        raise InputError(problem, "check them with `analysis submission validate`")
+    tables = [_rank_option(option, valid) for option in packages[0].submission.rules.options]
+    return Answer(
+        title="Packages ranked by equal work per second, each against the best by the rules' own figures",
+        sentence=f"{'; '.join(table.title for table in tables)}.",
+        tables=tables,
+        doubts=problems,
+        data={"packages": {name: name in valid for name in named}},
+    )
+
+
+def _check_kinds(packages: Sequence[Package]) -> None:
+    """Refuse packages of several divisions or scales."""
     submissions = [package.submission for package in packages]
     kinds = sorted({f"{submission.division} {submission.scale}" for submission in submissions})
     if len(kinds) > 1:
         problem = f"the packages are of different kinds ({', '.join(kinds)})"
         raise InputError(problem, "compare packages of one division and scale")
-    verdicts = {name: validate(package, progress=progress) for name, package in _name_packages(packages).items()}
-    valid = {name: verdict for name, verdict in verdicts.items() if not verdict.problems}
-    if len(valid) < 2:
-        invalid = [f"{name}: {verdict.problems[0].text}" for name, verdict in verdicts.items() if verdict.problems]
-        reason = invalid[0] if invalid else f"{next(iter(verdicts))} is the only package"
-        problem = f"a ranking needs two valid packages, not {len(valid)} ({reason})"
-        raise InputError(problem, "check them with `analysis submission validate`")
-    return _answer(verdicts, [_rank_option(option, valid) for option in submissions[0].rules.options])
 
 
 def _name_packages(packages: Sequence[Package]) -> dict[str, Package]:
@@ -98,82 +81,40 @@ def _name_packages(packages: Sequence[Package]) -> dict[str, Package]:
     }
 
 
-def _rank_option(option: Option, valid: dict[str, PackageVerdict]) -> Ranking:
+def _rank_option(option: Option, valid: Mapping[str, PackageVerdict]) -> Table:
+    """Make the table of an option: places at equal work, then figures each over the run's own window.
+
+    Packages that cannot be compared come last, by the option's primary metric.
+    """
     claims = {
         name: compute_claims(verdict.package.submission, verdict.trials)["options"][option.name]
         for name, verdict in valid.items()
     }
     names = sorted(claims, key=lambda name: -(claims[name][option.primary] or 0.0))
     paths = {name: [find_run_directory(trial.path) for trial in valid[name].trials[option.name]] for name in names}
-    try:
-        trials, _ = load_sets(paths)
-    except InputError as error:
-        return Ranking(option, names, claims, None, error.problem)
+    trials, _ = load_sets(paths)
     comparison = compare_as_found(trials, names[0], [option.primary], is_given=False)
-    ranked = comparison.ranking
-    return Ranking(option, [*ranked, *(name for name in names if name not in ranked)], claims, comparison)
-
-
-def _answer(verdicts: dict[str, PackageVerdict], rankings: Sequence[Ranking]) -> Answer:
-    leaders = [f"{ranking.option.name}: {_name_leader(ranking)}" for ranking in rankings]
-    not_ranked = [
-        DoubtLine(headline="not ranked", runs=name, text=problem.text, advice=problem.advice)
-        for name, verdict in verdicts.items()
-        for problem in verdict.problems
+    ranking = comparison.ranking if comparison.compared else []
+    order = [*ranking, *(name for name in names if name not in ranking)]
+    rows = [
+        [name, *_list_place(comparison, name), *(claims[name][metric] for metric in ("rank_count", *RANKED))]
+        for name in order
     ]
-    return Answer(
-        title="Packages ranked by equal work per second, each against the best by the rules' own figures",
-        sentence=f"{'; '.join(leaders)}.",
-        tables=[_tabulate(ranking) for ranking in rankings],
-        doubts=not_ranked,
-        data={
-            "packages": {name: not verdict.problems for name, verdict in verdicts.items()},
-            "options": [_convert(ranking) for ranking in rankings],
-        },
-    )
-
-
-def _name_leader(ranking: Ranking) -> str:
-    return f"{ranking.names[0]} is first" if ranking.places else "not ranked, as no two can be compared"
-
-
-def _tabulate(ranking: Ranking) -> Table:
-    """Tabulate an option: places at equal work, then figures each over the run's own window."""
-    comparison = ranking.comparison
-    notes = [f"not compared: {ranking.reason}"]
-    if comparison is not None:
-        notes = [
-            *map(describe_pair, comparison.pairs),
-            *list_remarks(comparison),
-            *comparison.warnings,
-        ]
+    leader = f"{ranking[0]} is first" if ranking else "not ranked, as no two can be compared"
+    notes = [*map(describe_pair, comparison.pairs), *list_remarks(comparison), *comparison.warnings]
     return Table(
-        name=ranking.option.name,
-        title=f"{ranking.option.name}, {ranking.option.title}: {_name_leader(ranking)}",
-        columns=[Column("system"), *map(Column, _HEADS)],
-        rows=[_list_cells(ranking, name) for name in ranking.names],
+        name=option.name,
+        title=f"{option.name}, {option.title}: {leader}",
+        columns=[Column(head) for head in _HEADS],
+        rows=rows,
         notes=list(dict.fromkeys(notes)),
     )
 
 
-def _list_cells(ranking: Ranking, name: str) -> list[Cell]:
-    place = ranking.places.get(name)
-    pairs = ranking.comparison.compared if ranking.comparison else []
-    ratio = next((pair.ratios[EQUAL_WORK] for pair in pairs if pair.name == name), None)
-    equal: tuple[Cell, ...] = (1.0 if place else None, None, None)
-    if ratio is not None:
-        equal = (ratio.ratio, ratio.low, ratio.high)
-    claims = ranking.claims[name]
-    return [name, place, *equal, claims["rank_count"], *(claims[metric] for metric in RANKED)]
-
-
-def _convert(ranking: Ranking) -> dict[str, Any]:
-    """Convert a ranking to plain JSON."""
-    rows = [{"package": name, "place": ranking.places.get(name)} | ranking.claims[name] for name in ranking.names]
-    return {
-        "option": ranking.option.name,
-        "primary": ranking.option.primary,
-        "ranking": [{key: value for key, value in row.items() if key != "trials"} for row in rows],
-        "comparison": None if ranking.comparison is None else convert_comparison(ranking.comparison),
-        "not_compared": ranking.reason or None,
-    }
+def _list_place(comparison: Comparison, name: str) -> list[Cell]:
+    """Return the place of a package, its ratio of equal work and the interval."""
+    if not comparison.compared or name not in comparison.ranking:
+        return [None, None, None]
+    place = comparison.ranking.index(name) + 1
+    ratio = next((pair.ratios[EQUAL_WORK] for pair in comparison.compared if pair.name == name), None)
+    return [place, "1 ×", None] if ratio is None else [place, format_times(ratio), format_ends(ratio)]

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from analysis.submission.against_traces import check_given_traces, compare_with_traces
 from analysis.submission.begin import Environment, read_description
 from analysis.submission.claims import (
     PackagedTrial,
@@ -19,10 +18,12 @@ from analysis.submission.package import check_files, render_submission_yaml
 from analysis.submission.package_tree import DIVISIONS, Package, name_model_folder, read_json
 from analysis.submission.trial_checks import (
     check_conditions,
+    check_given_traces,
     check_pauses,
     check_runs,
     check_system,
     check_work,
+    compare_with_traces,
 )
 from tracegen.errors import InputError, format_count
 from tracegen.progress import Progress, ignore_progress

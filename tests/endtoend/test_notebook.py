@@ -31,7 +31,7 @@ def test_the_cells_run_and_count_what_they_show(executed: tuple[dict[str, Any], 
     (info,) = names["run"].info
     assert info.plan_fingerprint == planned.plan_fingerprint, "the plan in the notebook is not that of its runs"
     assert names["curve"]["from memory"][0] == 0
-    assert names["summary"].metrics["cpu_hits"] == planned.hits.cpu
+    assert names["summary"].metrics["misses"] == planned.misses
     assert names["reads"].height == planned.hits.cpu + planned.hits.nvme
     assert names["trials"]["tok_s"].min() > 0
     assert re.search(r"^model \| .* \| ", shown(notebook)[-1])

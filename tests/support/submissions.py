@@ -20,11 +20,11 @@ import pytest
 from analysis.doubts import against_trace as replanned
 from analysis.doubts.against_trace import Planned, plan_anew
 from analysis.runs.opening import open_run
-from analysis.submission import against_traces as remade
 from analysis.submission import begin as beginning
 from analysis.submission import claims as claiming
 from analysis.submission import package as packaging
 from analysis.submission import rules as ruling
+from analysis.submission import trial_checks as remade
 from analysis.submission import validate as validation
 from analysis.submission.claims import PackagedTrial
 from analysis.submission.package_tree import Begun, Package, Submission, find_run_directory
@@ -34,7 +34,7 @@ from replayer.planning.order import Order
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.planning.plan_table import PlannedMoves
 from replayer.run.mpi import combine_ranks
-from replayer.schema import RunInfo, TraceInfo
+from replayer.schema import RunInfo, TraceInfo, read_run
 from tests.support.crafted_runs import PER_TOKEN, SECOND, SIZE, Crafted, clean, sampled, steps
 from tests.support.traces import write
 from tracegen.errors import InputError
@@ -111,9 +111,8 @@ def save(place: Path, runs: list[Crafted]) -> None:
     for rank, run in enumerate(runs):
         run.save(place if len(runs) == 1 else place / f"rank_{rank}")
     if len(runs) > 1:
-        above = msgspec.to_builtins(combine_ranks([msgspec.convert(run.info, RunInfo) for run in runs])) | {
-            "run_version": 2
-        }
+        ranks = [read_run(place / f"rank_{rank}") for rank in range(len(runs))]
+        above = msgspec.to_builtins(combine_ranks(ranks)) | {"run_version": 2}
         (place / "run.json").write_text(json.dumps(above))
     place.with_name(f"log-{place.name}.txt").write_text("what was printed\n")
 

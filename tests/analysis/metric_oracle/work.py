@@ -78,7 +78,6 @@ def data(facts: Facts) -> dict[str, Any]:
         "decode_read_gib_s": ratio(decoded / GIB, facts.elapsed_s),
         "prefill_write_bytes": size_of(stores),
         "nvme_tokens_processed": total(nvme, "tokens"),
-        "nvme_tok_s": ratio(weighted(facts, "tokens", which=on_nvme), facts.elapsed_s),
     }
     for tier in TIERS:
         found[f"{tier}_decode_read_bytes"] = size_of(row for row in decode if row["from_tier"] == tier)
@@ -151,7 +150,6 @@ def moves(facts: Facts) -> dict[str, Any]:
     rows = facts.rows
     found: dict[str, Any] = {name: sum(row["move"] == move for row in rows) for move, name in MOVES.items()}
     for tier in TIERS:
-        found[f"{tier}_hits"] = sum(is_hit(row) and row["from_tier"] == tier for row in rows)
         for side in SIDES:
             mine = [row for row in rows if touches(row, side, tier)]
             found |= {f"{tier}_{side}s": len(mine), f"{tier}_{side}_bytes": size_of(mine)}

@@ -44,5 +44,5 @@ def test_the_shipped_run_is_small_and_has_every_kind_of_row() -> None:
     assert sum(path.stat().st_size for path in metric_oracle.DATA.rglob("*") if path.is_file()) <= 200_000
     found = summary.summarise(metric_oracle.DATA / "run").to_json()
     assert found["valid"], found["findings"]
-    assert all(found[name] for name in ("cpu_hits", "nvme_hits", "misses", "demotes", "promotes", "drops", "bypasses"))
+    assert all(found[name] for name in ("hits", "misses", "demotes", "promotes", "drops", "bypasses"))
     assert found["device_utilisation"] is not None

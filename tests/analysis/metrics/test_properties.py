@@ -13,6 +13,7 @@ from analysis.log import log
 from analysis.log import quantiles as spreads
 from analysis.log.log import Log
 from analysis.metrics import METRICS
+from analysis.runs import reading
 from analysis.summary.distributions import TABLES
 from replayer.schema import TIERS
 from tests.analysis import metric_oracle
@@ -90,7 +91,7 @@ def test_a_log_read_in_stretches_gives_the_same_metrics(rows: Rows) -> None:
     with pytest.MonkeyPatch.context() as patch:
         whole = log_of(rows)
         numbers(whole)  # taken at once, and kept
-        patch.setattr(log, "STRETCH", 7)
+        patch.setattr(reading, "STRETCH", 7)
         patch.setattr(log, "AT_ONCE", 1)
         assert_logs_agree(log_of(rows), whole)
 

@@ -28,7 +28,7 @@ def test_a_case_worked_by_hand(tmp_path: Path) -> None:
             "steady_s": 8.0, "steady_tok_s": 35 / 8, "steady_decode_read_gib_s": 1 / 8,
             "steady_nvme_read_gib_s": 1 / 8, "steady_nvme_write_gib_s": 1 / 8,
             "decode_read_bytes": GIB, "cpu_decode_read_bytes": GIB, "prefill_write_bytes": 3 * GIB,
-            "nvme_tokens_processed": 2000, "nvme_tok_s": 250.0,
+            "nvme_tokens_processed": 2000,
             # prefill writes 1000 and 2000 tokens first, finds 1000 and misses 500; session 0 writes alone
             "prompt_tokens": 4500, "compulsory_tokens": 3000,
             "hit_rate_prompt": 1 / 4, "hit_rate_prompt_tokens": 1000 / 4500,

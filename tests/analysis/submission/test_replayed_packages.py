@@ -16,10 +16,10 @@ from analysis.doubts import counts
 from analysis.doubts.integrity import fingerprint_rows
 from analysis.log.cells import sum_by_cell
 from analysis.runs.reading import scan
-from analysis.submission import against_traces as remade
 from analysis.submission import begin as beginning
 from analysis.submission import package as packaging
 from analysis.submission import rules as ruling
+from analysis.submission import trial_checks as remade
 from analysis.submission import validate as validation
 from analysis.submission.package_tree import Begun, Package, Submission, find_packages
 from analysis.submission.rules import RULES, Option, Rules
@@ -51,7 +51,9 @@ def generate_trace(place: Path, *settings: str) -> Trace:
 
 def replay(trace: Trace, place: Path, *flags: object) -> None:
     fixed = "--model tiny-1b --duration 1 --cache-dir".split()
-    words = [*fixed, place.parent / "cache", *flags, "-o", place]
+    cache = place.parent / "cache"
+    cache.mkdir(parents=True, exist_ok=True)
+    words = [*fixed, cache, *flags, "-o", place]
     assert here("replayer", "run", trace.path, *words).returncode == 0
 
 
