@@ -105,8 +105,9 @@ def test_the_headlines_agree_with_the_summary(answers: dict[str, Answer], replay
     assert len(rows) > 12
     assert rows.pop("bottleneck") == summary["bottleneck"]
     for name, text in rows.items():
-        number = float(text.strip("()% ×").replace(",", "")) / (100 if "%" in text else 1)
-        assert number == pytest.approx(summary[name], rel=0.01), name
+        number, _, unit = text.strip("()").replace(",", "").replace("%", " %").partition(" ")
+        scale = {"%": 0.01, "ms": 1e-3}.get(unit, 1.0)
+        assert float(number) * scale == pytest.approx(summary[name], rel=0.01), name
     assert rows["nvme_read_p99_ms"].startswith("(")  # in brackets: too few samples
 
 
