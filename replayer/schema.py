@@ -23,7 +23,6 @@ from replayer.record.columns import (
     WAITS,
 )
 from replayer.record.conditions import CONDITION_GROUPS, Conditions
-from replayer.record.plain_json import to_plain
 from replayer.record.reading import check_file, counters, parts, read_ranks, read_run
 from replayer.record.run_info import (
     Clock,
@@ -35,6 +34,7 @@ from replayer.record.run_info import (
     Totals,
     TraceInfo,
     Window,
+    to_plain,
 )
 from replayer.record.run_parts import Machine, Storage, Unfinished
 from replayer.record.simulation import (

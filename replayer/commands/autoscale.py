@@ -29,7 +29,7 @@ from replayer.options.command_line import (
     parse_words,
 )
 from replayer.options.declaring import one_of
-from replayer.options.types import SHARE, WholeNumber
+from replayer.options.types import SHARE, whole_number
 from tracegen.console.command_line import SECONDS, Quantity
 from tracegen.console.commands import command, option_group
 from tracegen.errors import InputError
@@ -72,7 +72,7 @@ _HEAD: Final = f"{'users':>7}{'trials':>8}{'GiB/s':>9}{'nvme read P95 ms (n)':>2
     ),
     click.option(
         "--users",
-        type=WholeNumber(1),
+        type=whole_number(1),
         metavar="N",
         help="The most users to try.  [default: all of the trace]",
     ),
@@ -91,7 +91,7 @@ _HEAD: Final = f"{'users':>7}{'trials':>8}{'GiB/s':>9}{'nvme read P95 ms (n)':>2
     ),
     click.option(
         "--trials",
-        type=WholeNumber(1, 10),
+        type=whole_number(1, 10),
         default=5,
         show_default=True,
         metavar="N",

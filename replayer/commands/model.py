@@ -11,7 +11,7 @@ from replayer.models.description import GroupDescription, ModelDescription, desc
 from replayer.models.geometry import DTYPE_BYTES
 from replayer.models.known import MODELS, find_model
 from replayer.models.layouts import BLOCK_TOKENS, Sharding
-from replayer.options.types import WholeNumber
+from replayer.options.types import whole_number
 from tracegen.console.commands import Name, Word, command
 from tracegen.errors import format_count
 from views.tables import align
@@ -30,7 +30,7 @@ _MOST = 1_000_000
 )
 @click.option(
     "--tensor-parallel",
-    type=WholeNumber(1, _MOST),
+    type=whole_number(1, _MOST),
     default=1,
     show_default=True,
     metavar="N",
@@ -38,7 +38,7 @@ _MOST = 1_000_000
 )
 @click.option(
     "--pipeline-parallel",
-    type=WholeNumber(1, _MOST),
+    type=whole_number(1, _MOST),
     default=1,
     show_default=True,
     metavar="N",
@@ -46,7 +46,7 @@ _MOST = 1_000_000
 )
 @click.option(
     "--block-tokens",
-    type=WholeNumber(1, _MOST),
+    type=whole_number(1, _MOST),
     default=BLOCK_TOKENS,
     show_default=True,
     metavar="N",

@@ -17,8 +17,7 @@ from replayer.options.resolving import PLAN_GROUPS, overlay_recipe, resolve_plan
 from replayer.options.run_groups import SpanOptions
 from replayer.prediction.profile_file import load_profile, shipped_profiles
 from replayer.record.conditions import Tier
-from replayer.record.plain_json import to_json
-from replayer.record.run_info import RunInfo
+from replayer.record.run_info import RunInfo, to_json
 from replayer.run.console import RunConsole
 from replayer.run.predicted import AssumedSystem, PredictedReplay, assume_settings
 from tracegen.console.commands import command, option_group

@@ -16,7 +16,7 @@ from replayer.options.command_line import config_options, group_options
 from replayer.options.resolving import make_options, resolve_io
 from replayer.options.run_groups import DeviceOptions
 from replayer.options.settings import Settings
-from replayer.options.types import ListOf
+from replayer.options.types import list_of
 from replayer.planning.pace import Demand, Pace
 from replayer.prediction.profile import Profile
 from replayer.prediction.profile_file import load_profile, save_profile
@@ -43,7 +43,7 @@ _BUDGET_S: Final = 120
     click.option(
         "--tier",
         "tiers",
-        type=ListOf(Word(TIERS)),
+        type=list_of(Word(TIERS)),
         metavar="TIER,…",
         help="Tiers to measure: gpu, cpu, nvme.  [default: cpu,nvme with --cache-dir, else cpu]",
     ),

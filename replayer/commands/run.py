@@ -19,7 +19,7 @@ from replayer.options.declaring import one_of
 from replayer.options.progress import add_progress_option
 from replayer.options.resolving import GROUPS, overlay_recipe, resolve_plan, resolve_settings
 from replayer.options.settings import Settings
-from replayer.options.types import WholeNumber
+from replayer.options.types import whole_number
 from replayer.planning.plan import PlanOptions
 from replayer.record.options import RankMode
 from replayer.record.run_directory import check_free
@@ -41,7 +41,7 @@ from tracegen.schema import Trace
     "--repeat 5 -o runs/dram",
     click.option(
         "--repeat",
-        type=WholeNumber(1, 1000),
+        type=whole_number(1, 1000),
         default=1,
         show_default=True,
         metavar="N",

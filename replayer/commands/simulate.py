@@ -14,7 +14,7 @@ from replayer.commands.shared.prediction_options import load_system, profile_opt
 from replayer.commands.shared.series_options import json_option
 from replayer.commands.shared.simulation_table import find_column, render_cells, sort_cells
 from replayer.options.command_line import config_options, plan_options
-from replayer.options.types import WholeNumber
+from replayer.options.types import whole_number
 from replayer.record.simulation import (
     SIMULATION_VERSION,
     Cell,
@@ -60,7 +60,7 @@ _OP_NS: Final = {"trace": 300, "reference": 2500}
     ),
     click.option(
         "--rows",
-        type=WholeNumber(1),
+        type=whole_number(1),
         default=50,
         show_default=True,
         metavar="N",
@@ -68,7 +68,7 @@ _OP_NS: Final = {"trace": 300, "reference": 2500}
     ),
     click.option(
         "--threads",
-        type=WholeNumber(1, 1024),
+        type=whole_number(1, 1024),
         metavar="N",
         help="Cells planned at a time.  [default: the CPU cores]",
     ),

@@ -14,7 +14,7 @@ from replayer.commands.shared.series_options import series_options
 from replayer.experiments.series import ReplayMeans, Series
 from replayer.experiments.sweep import Case, Sweep, find_sweep, list_sweeps, load_sweep, run_sweep
 from replayer.options.command_line import option_words
-from replayer.options.types import WholeNumber
+from replayer.options.types import whole_number
 from tracegen.console.commands import Name, command, option_group
 from tracegen.errors import format_count
 
@@ -26,7 +26,7 @@ from tracegen.errors import format_count
     "--case chat --trials 5 --flag duration=2m --dry-run",
     click.option(
         "--trials",
-        type=WholeNumber(1, 1000),
+        type=whole_number(1, 1000),
         metavar="N",
         help="Replays of each case.  [default: the file's, else 3]",
     ),
@@ -51,7 +51,7 @@ from tracegen.errors import format_count
     "--ranks 4 --mpirun 'mpirun -H a,b'",
     click.option(
         "--ranks",
-        type=WholeNumber(1, 100_000),
+        type=whole_number(1, 100_000),
         default=1,
         show_default=True,
         metavar="N",

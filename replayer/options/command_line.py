@@ -12,7 +12,7 @@ from click.shell_completion import CompletionItem
 
 from replayer.options.declaring import Declared, OptionTable
 from replayer.options.resolving import GROUPS, PLAN_GROUPS, Values
-from replayer.options.types import ListOf
+from replayer.options.types import list_of
 from replayer.record.conditions import Tier
 from tracegen.console.command_line import refuse_empty
 from tracegen.console.commands import Command, Decorator, OptionGroup, add_options
@@ -125,7 +125,7 @@ def group_options(
 def _list_of(declared: Declared) -> tuple[click.ParamType[Any], str]:
     """Return the type and the metavar of several values; + is a comma inside a value."""
     assert declared.kind is not None, "switches make no grid"
-    return ListOf(declared.kind), f"{(declared.metavar or 'NAME').replace(',…', '+…')},…"
+    return list_of(declared.kind), f"{(declared.metavar or 'NAME').replace(',…', '+…')},…"
 
 
 def plan_options(

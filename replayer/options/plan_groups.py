@@ -13,9 +13,10 @@ from replayer.options.types import (
     PLAIN,
     SHARE,
     UNLIMITED,
-    RequestDepth,
-    UnlimitedOr,
-    WholeNumber,
+    Parsed,
+    parse_depth,
+    unlimited_or,
+    whole_number,
 )
 from replayer.planning.order import shipped_references
 from replayer.record.columns import TIERS
@@ -55,7 +56,7 @@ class ModelOptions(OptionTable, frozen=True, kw_only=True):
         int,
         declare(
             "GPUs that share the KV heads; the replay moves the bytes of one of them.",
-            WholeNumber(1),
+            whole_number(1),
             "N",
             rare=True,
             conditions="bytes_per_token",
@@ -65,7 +66,7 @@ class ModelOptions(OptionTable, frozen=True, kw_only=True):
         int,
         declare(
             "Stages that share the layers; the replay moves the bytes of the largest.",
-            WholeNumber(1),
+            whole_number(1),
             "N",
             rare=True,
             conditions="bytes_per_token",
@@ -103,7 +104,7 @@ class CapacityOptions(OptionTable, frozen=True, kw_only=True):
         Gib,
         declare(
             "NVMe capacity for KV: GiB, or 500G, 1T, 2TB (powers of 1,000). 0: no nvme tier.",
-            UnlimitedOr(EXACT_GIB),
+            unlimited_or(EXACT_GIB),
             "GIB|unlimited",
             default="the trace's, else unlimited",
             conditions="usable_bytes",
@@ -161,7 +162,7 @@ class RuleOptions(OptionTable, frozen=True, kw_only=True):
         int | None,
         declare(
             "Tokens of the chunks in which prompts are stored; 0: as in the trace.",
-            WholeNumber(0),
+            whole_number(0),
             "N",
             default=_BY_ARRANGEMENT,
             rare=True,
@@ -200,7 +201,7 @@ class WorkOptions(OptionTable, frozen=True, kw_only=True):
         int | None,
         declare(
             "Only the trace's first N users.",
-            WholeNumber(1),
+            whole_number(1),
             "N",
             default="all",
             conditions="users",
@@ -210,7 +211,7 @@ class WorkOptions(OptionTable, frozen=True, kw_only=True):
         int,
         declare(
             "Times that the trace is replayed in a row, each time with new keys.",
-            WholeNumber(1),
+            whole_number(1),
             "N",
             rare=True,
             conditions="cycles",
@@ -265,7 +266,7 @@ class LoadOptions(OptionTable, frozen=True, kw_only=True):
         int | None,
         declare(
             "Moves in flight at most.",
-            WholeNumber(1, 10_000),
+            whole_number(1, 10_000),
             "N",
             default="the number of users replayed, at most 500",
             conditions="workers",
@@ -275,7 +276,7 @@ class LoadOptions(OptionTable, frozen=True, kw_only=True):
         int | Decimal | float,
         declare(
             "Stores in flight at most; 0: unlimited.",
-            UnlimitedOr(WholeNumber(0)),
+            unlimited_or(whole_number(0)),
             "N|unlimited",
             default="the trace's, else unlimited",
             rare=True,
@@ -325,7 +326,7 @@ class LoadOptions(OptionTable, frozen=True, kw_only=True):
         int | None,
         declare(
             "Ops of one step of a request in flight at most.",
-            RequestDepth(),
+            Parsed("depth", parse_depth),
             "N|all",
             default="1; all for block traces",
             rare=True,

@@ -11,12 +11,13 @@ from replayer.options.declaring import OptionTable, declare, one_of
 from replayer.options.types import (
     EXACT_GIB,
     UNLIMITED,
-    IoSize,
-    ReservedSpace,
-    TierThrottle,
-    UnlimitedOr,
-    WarmUp,
-    WholeNumber,
+    Parsed,
+    parse_io_size,
+    parse_reserve,
+    parse_throttle,
+    parse_warmup,
+    unlimited_or,
+    whole_number,
 )
 from replayer.record.conditions import Tier
 from replayer.record.options import Direct, Fsync, GpuRead, IoEngine, Layout, Verify
@@ -34,7 +35,7 @@ class SpanOptions(OptionTable, frozen=True, kw_only=True):
         float | Decimal,
         declare(
             "Time limit: start nothing new after it, in seconds or with a unit: 90s, 5m, 1h.",
-            UnlimitedOr(Quantity(SECONDS)),
+            unlimited_or(Quantity(SECONDS)),
             "S|unlimited",
             default="the trace's, else unlimited",
             conditions="duration_s",
@@ -44,7 +45,7 @@ class SpanOptions(OptionTable, frozen=True, kw_only=True):
         float | Decimal | None,
         declare(
             "Time that ops already issued get to end after `duration`, in seconds or with a unit.",
-            UnlimitedOr(Quantity(SECONDS)),
+            unlimited_or(Quantity(SECONDS)),
             "S|unlimited",
             default="a tenth of `duration`",
             rare=True,
@@ -55,7 +56,7 @@ class SpanOptions(OptionTable, frozen=True, kw_only=True):
         int | None,
         declare(
             "Replay only the plan's first N ops: the same work on every system.",
-            WholeNumber(1),
+            whole_number(1),
             "N",
             conditions="ops",
         ),
@@ -65,7 +66,7 @@ class SpanOptions(OptionTable, frozen=True, kw_only=True):
         declare(
             "Start of the run that metrics leave out: 30s, 5000ops, or steady: until throughput and"
             " P95 are (docs/doubts.md).",
-            WarmUp(),
+            Parsed("warmup", parse_warmup),
             "TIME|OPS|steady",
             default="none",
             conditions="warmup",
@@ -75,7 +76,7 @@ class SpanOptions(OptionTable, frozen=True, kw_only=True):
         int | None,
         declare(
             "Ops that the plan runs ahead of the lowest unfinished one.",
-            WholeNumber(1),
+            whole_number(1),
             "OPS",
             default="4096; 65536 if pace is closed or open",
             rare=True,
@@ -86,7 +87,7 @@ class SpanOptions(OptionTable, frozen=True, kw_only=True):
         Decimal,
         declare(
             "Bytes that these ops together may write to tiers, in GiB or with a unit.",
-            UnlimitedOr(EXACT_GIB),
+            unlimited_or(EXACT_GIB),
             "GIB|unlimited",
             default="unlimited",
             rare=True,
@@ -130,7 +131,7 @@ class DeviceOptions(OptionTable, frozen=True, kw_only=True):
         int | None,
         declare(
             "Largest I/O request, in bytes or with a unit: 128K, 1M; larger objects take several.",
-            IoSize(),
+            Parsed("size", parse_io_size),
             "BYTES",
             default="1M; less with many workers",
             rare=True,
@@ -141,7 +142,7 @@ class DeviceOptions(OptionTable, frozen=True, kw_only=True):
         int,
         declare(
             "I/O requests of one object in flight at most.",
-            WholeNumber(1, 64),
+            whole_number(1, 64),
             "N",
             conditions="io_depth",
         ),
@@ -178,7 +179,7 @@ class DeviceOptions(OptionTable, frozen=True, kw_only=True):
         declare(
             "Limit a tier's bandwidth and add latency: nvme=470,80us; nvme=2GB/s; for reads"
             " and writes separately, nvme=r7000/w4000.",
-            TierThrottle(),
+            Parsed("throttle", parse_throttle),
             "TIER=MIB_PER_S[,LATENCY]",
             conditions="throttle",
         ),
@@ -232,7 +233,7 @@ class ControlOptions(OptionTable, frozen=True, kw_only=True):
         declare(
             "Space on the cache directory's file system that new objects leave free, in GiB or as a"
             " share; 0: they may fill it.",
-            ReservedSpace(),
+            Parsed("reserve", parse_reserve),
             "GIB|SHARE%",
             default="5%",
             rare=True,
@@ -242,7 +243,7 @@ class ControlOptions(OptionTable, frozen=True, kw_only=True):
         int,
         declare(
             "Failed moves that a run survives; one more stops it.",
-            WholeNumber(0),
+            whole_number(0),
             "N",
             rare=True,
         ),

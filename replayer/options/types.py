@@ -1,15 +1,25 @@
 """Types of option values, apart from quantities: whole numbers, warm-up, throttles, and more."""
 
 import re
+from collections.abc import Callable
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 import click
 
 from replayer.machine.reserve import Reserve
 from replayer.record.columns import TIERS
 from replayer.tiers.throttled import Throttle
-from tracegen.console.command_line import BYTES, GIB, MIB_S, MICROSECONDS, SECONDS, Quantity, Unit
+from tracegen.console.command_line import (
+    BYTES,
+    GIB,
+    MIB_S,
+    MICROSECONDS,
+    SECONDS,
+    Quantity,
+    Unit,
+)
+from tracegen.typed_files import join_words
 
 UNLIMITED: Final = Decimal("inf")
 """Value of options that may be unlimited."""
@@ -20,144 +30,102 @@ SHARE: Final = Unit("shares", Decimal(1), {"%": Decimal("0.01")}, "0.9 or 90%")
 
 _IO_ALIGNMENT: Final = 4096
 _MAX_IO_SIZE: Final = 1 << 30
+_Value = TypeVar("_Value")
 
 
-class UnlimitedOr(click.ParamType[Any]):
-    """A value of another type, or the word unlimited, which becomes UNLIMITED."""
+class Parsed(click.ParamType[_Value], Generic[_Value]):
+    """A value that a function parses; the text of its ValueError is the refusal."""
 
-    name = "number"
-
-    def __init__(self, limited: click.ParamType[Any]) -> None:
-        self._limited = limited
+    def __init__(self, name: str, parse: Callable[[str], _Value]) -> None:
+        self.name = name
+        self._parse = parse
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Parse the value."""
-        if value in ("unlimited", UNLIMITED):
-            return UNLIMITED
-        return self._limited.convert(value, param, ctx)
-
-
-class ListOf(click.ParamType[tuple[Any, ...]]):
-    """Values of another type, separated by commas, none of them twice."""
-
-    def __init__(self, item: click.ParamType[Any]) -> None:
-        self._item = item
-        self.name = f"{item.name} list"
-
-    def convert(
-        self,
-        value: Any,
-        param: click.Parameter | None,
-        ctx: click.Context | None,
-    ) -> tuple[Any, ...]:
-        """Parse the values."""
-        if isinstance(value, tuple):
+        """Parse a text or a number; any other value is a default."""
+        if not isinstance(value, str | int | float):
             return value
-        texts = [text.strip() for text in str(value).split(",")]
-        items = tuple(self._item.convert(text, param, ctx) for text in texts)
-        for text, item in zip(texts, items, strict=True):
-            if items.count(item) > 1:
-                self.fail(f"{value!r} names {text} twice.", param, ctx)
-        return items
-
-
-class WholeNumber(click.ParamType[int]):
-    """A whole number in a range."""
-
-    name = "integer"
-
-    def __init__(self, low: int, high: int = 2**31 - 1) -> None:
-        self._low = low
-        self._high = high
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Parse the number."""
         try:
-            number = int(value)
-        except ValueError:
-            self.fail(f"{value!r} is not a whole number.", param, ctx)
-        if not self._low <= number <= self._high:
-            self.fail(f"{number} must be from {self._low:,} to {self._high:,}.", param, ctx)
-        return number
-
-
-class IoSize(click.ParamType[int]):
-    """The bytes of an I/O request: a multiple of 4 KiB, at most 1 GiB."""
-
-    name = "size"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Parse the size."""
-        try:
-            size = BYTES.parse(str(value))
+            return self._parse(str(value))
         except ValueError as error:
             self.fail(str(error), param, ctx)
-        if size % _IO_ALIGNMENT or not 0 < size <= _MAX_IO_SIZE:
-            self.fail(
-                f"{value!r} is {size:,.0f} bytes, not a multiple of 4K up to 1G; write 128K or 1M.",
-                param,
-                ctx,
-            )
-        return int(size)
 
 
-class WarmUp(click.ParamType[tuple[int, float, bool]]):
-    """Ops or a time, each with its unit, or `steady`: (ops, seconds, is_steady)."""
+def whole_number(low: int, high: int = 2**31 - 1) -> Parsed[int]:
+    """Return the type of a whole number in a range."""
 
-    name = "warmup"
+    def parse(text: str) -> int:
+        if not re.fullmatch(r"[+-]?\d{1,40}", text, re.ASCII):
+            raise ValueError(f"{text!r} is not a whole number.")
+        if not low <= int(text) <= high:
+            raise ValueError(f"{text} must be from {low:,} to {high:,}.")
+        return int(text)
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, float, bool]:
-        """Parse the warm-up."""
-        if isinstance(value, tuple):
-            return value
-        text = str(value)
-        if text == "steady":
-            return 0, 0, True
-        if re.fullmatch(r"\d{1,12} ?ops", text, re.ASCII):
-            return int(text.removesuffix("ops")), 0, False
-        if re.fullmatch(r"\d{1,12}", text, re.ASCII) and int(text):
-            self.fail(f"{text} may be ops or seconds; write {text}ops or {text}s.", param, ctx)
-        try:
-            seconds = SECONDS.parse(text)
-        except ValueError:
-            seconds = -UNLIMITED
-        if not 0 <= seconds < 10**9 or (text[-1].isdigit() and seconds):
-            self.fail(
-                f"{value!r} is no time or ops with their unit; write 30s, 5000ops or steady.",
-                param,
-                ctx,
-            )
-        return 0, float(seconds), False
+    return Parsed("integer", parse)
 
 
-class TierThrottle(click.ParamType[tuple[str, Throttle]]):
-    """A tier and its limits: TIER=MIB_PER_S[,LATENCY], or TIER=rMIB_PER_S/wMIB_PER_S[,…]."""
+def unlimited_or(limited: click.ParamType[Any]) -> Parsed[Any]:
+    """Return the type of a value of another type, or the word unlimited: UNLIMITED."""
 
-    name = "throttle"
+    def parse(text: str) -> Any:
+        return UNLIMITED if text == "unlimited" else limited.convert(text, None, None)
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, Throttle]:
-        """Parse the tier and its limits."""
-        if isinstance(value, tuple):
-            return value
-        tier, equals, limits = str(value).partition("=")
-        if not equals:
-            self.fail(f"{value!r} names no tier; write for example nvme={value}.", param, ctx)
-        if tier not in TIERS:
-            names = f"{', '.join(TIERS[:-1])} or {TIERS[-1]}"
-            self.fail(f"{value!r}: {tier!r} is not a tier; name {names}.", param, ctx)
-        try:
-            throttle = _parse_limits(limits)
-        except ValueError as error:
-            self.fail(f"{value!r}: {error}", param, ctx)
-        return tier, throttle
+    return Parsed("number", parse)
+
+
+def list_of(item: click.ParamType[Any]) -> Parsed[tuple[Any, ...]]:
+    """Return the type of values of another type, separated by commas, none of them twice."""
+
+    def parse(text: str) -> tuple[Any, ...]:
+        texts = [part.strip() for part in text.split(",")]
+        items = tuple(item.convert(part, None, None) for part in texts)
+        for part, value in zip(texts, items, strict=True):
+            if items.count(value) > 1:
+                raise ValueError(f"{text!r} names {part} twice.")
+        return items
+
+    return Parsed(f"{item.name} list", parse)
+
+
+def parse_io_size(text: str) -> int:
+    """Parse the bytes of an I/O request: a multiple of 4 KiB, at most 1 GiB."""
+    size = BYTES.parse(text)
+    if size % _IO_ALIGNMENT or not 0 < size <= _MAX_IO_SIZE:
+        raise ValueError(f"{text!r} is {size:,.0f} bytes, not a multiple of 4K up to 1G; write 128K or 1M.")
+    return int(size)
+
+
+def parse_warmup(text: str) -> tuple[int, float, bool]:
+    """Parse ops or a time, each with its unit, or `steady`: (ops, seconds, is_steady)."""
+    if text == "steady":
+        return 0, 0, True
+    if re.fullmatch(r"\d{1,12} ?ops", text, re.ASCII):
+        return int(text.removesuffix("ops")), 0, False
+    if re.fullmatch(r"\d{1,12}", text, re.ASCII) and int(text):
+        raise ValueError(f"{text} may be ops or seconds; write {text}ops or {text}s.")
+    try:
+        seconds = SECONDS.parse(text)
+    except ValueError:
+        seconds = -UNLIMITED
+    if not 0 <= seconds < 10**9 or (text[-1].isdigit() and seconds):
+        problem = f"{text!r} is no time or ops with their unit"
+        raise ValueError(f"{problem}; write 30s, 5000ops or steady.")
+    return 0, float(seconds), False
+
+
+def parse_throttle(text: str) -> tuple[str, Throttle]:
+    """Parse TIER=MIB_PER_S[,LATENCY], or TIER=rMIB_PER_S/wMIB_PER_S[,LATENCY]."""
+    tier, equals, limits = text.partition("=")
+    if not equals:
+        raise ValueError(f"{text!r} names no tier; write for example nvme={text}.")
+    if tier not in TIERS:
+        raise ValueError(f"{text!r}: {tier!r} is not a tier; name {join_words(TIERS)}.")
+    try:
+        return tier, _parse_limits(limits)
+    except ValueError as error:
+        raise ValueError(f"{text!r}: {error}") from None
 
 
 def _parse_limits(text: str) -> Throttle:
-    """Parse MIB_PER_S[,LATENCY] or rMIB_PER_S/wMIB_PER_S[,LATENCY].
-
-    Raises:
-        ValueError: with a sentence that says what is wrong.
-    """
     rates, comma, latency = text.partition(",")
     by_direction = re.fullmatch("r(.+)/w(.+)", rates)
     if latency[-1:].isdigit():
@@ -178,66 +146,35 @@ def _parse_limits(text: str) -> Throttle:
     return Throttle(speeds[0], latency_us, speeds[1] if by_direction else None)
 
 
-class RequestDepth(click.ParamType[int]):
-    """A number of ops, or the word all, which becomes 0."""
-
-    name = "depth"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Parse the depth."""
-        if value == "all":
-            return 0
-        return int(WholeNumber(1).convert(value, param, ctx))
+def parse_depth(text: str) -> int:
+    """Parse a number of ops, or the word all, which becomes 0."""
+    depth: int = 0 if text == "all" else whole_number(1).convert(text, None, None)
+    return depth
 
 
-class ReservedSpace(click.ParamType[Reserve]):
-    """Space to leave free: a share of the file system with its %, or GiB."""
-
-    name = "reserve"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Reserve:
-        """Parse the reserve."""
-        if isinstance(value, Reserve):
-            return value
-        match = re.fullmatch(r"(\d{1,9}(?:\.\d+)?)(%?)", str(value))
-        if not match or (match[2] and float(match[1]) >= 100):
-            self.fail(
-                f"{value!r} is neither a share below 100% nor a number of GiB; write 5% or 10.",
-                param,
-                ctx,
-            )
-        if match[2]:
-            return Reserve(float(match[1]) / 100)
-        return Reserve(bytes=int(float(match[1]) * 2**30))
+def parse_reserve(text: str) -> Reserve:
+    """Parse space to leave free: a share of the file system with its %, or GiB."""
+    match = re.fullmatch(r"(\d{1,9}(?:\.\d+)?)(%?)", text)
+    if not match or (match[2] and float(match[1]) >= 100):
+        problem = f"{text!r} is neither a share below 100% nor a number of GiB"
+        raise ValueError(f"{problem}; write 5% or 10.")
+    number = float(match[1])
+    return Reserve(number / 100) if match[2] else Reserve(bytes=int(number * 2**30))
 
 
-_SPEED_HINT: Final = "write nvme=2 for twice as fast, or several: nvme=2,cpu=1.5"
-
-
-class TierSpeeds(click.ParamType[dict[str, float]]):
-    """Tiers and how many times as fast they are: TIER=FACTOR[,TIER=FACTOR]."""
-
-    name = "speeds"
-
-    def convert(
-        self,
-        value: Any,
-        param: click.Parameter | None,
-        ctx: click.Context | None,
-    ) -> dict[str, float]:
-        """Parse the tiers and factors."""
-        if isinstance(value, dict):
-            return value
-        speeds = dict[str, float]()
-        for text in str(value).split(","):
-            tier, _, factor = text.strip().partition("=")
-            try:
-                number = float(factor)
-            except ValueError:
-                self.fail(f"{value!r}: {text!r} is no speed; {_SPEED_HINT}.", param, ctx)
-            if tier not in TIERS:
-                self.fail(f"{value!r}: {tier!r} is not a tier; {_SPEED_HINT}.", param, ctx)
-            if tier in speeds:
-                self.fail(f"{value!r} names {tier} twice.", param, ctx)
-            speeds[tier] = number
-        return speeds
+def parse_speeds(text: str) -> dict[str, float]:
+    """Parse how many times as fast tiers are: TIER=FACTOR[,TIER=FACTOR]."""
+    hint = "write nvme=2 for twice as fast, or several: nvme=2,cpu=1.5"
+    speeds = dict[str, float]()
+    for part in text.split(","):
+        tier, _, factor = part.strip().partition("=")
+        try:
+            number = float(factor)
+        except ValueError:
+            raise ValueError(f"{text!r}: {part!r} is no speed; {hint}.") from None
+        if tier not in TIERS:
+            raise ValueError(f"{text!r}: {tier!r} is not a tier; {hint}.")
+        if tier in speeds:
+            raise ValueError(f"{text!r} names {tier} twice.")
+        speeds[tier] = number
+    return speeds

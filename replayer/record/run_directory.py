@@ -12,9 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from replayer.record.columns import DEVICE_SCHEMA, LOG_COLUMNS, LOG_ENUMS, LOG_SCHEMA, OPTIONAL
-from replayer.record.plain_json import encode
 from replayer.record.reading import read_ranks
-from replayer.record.run_info import RanksInfo, RunInfo
+from replayer.record.run_info import RanksInfo, RunInfo, encode
 from tracegen.errors import InputError
 
 

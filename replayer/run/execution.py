@@ -1,7 +1,6 @@
 """The execution of a prepared plan, and the run.json that tells how far it is and how it ended."""
 
 import time
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -10,10 +9,7 @@ from replayer.bindings.compiled import State
 from replayer.engine.engine import TooManyErrorsError
 from replayer.live.gauge import RunExtent
 from replayer.planning.executing import Records, Rows
-from replayer.planning.pace import Span
-from replayer.planning.plan import Plan
 from replayer.planning.plan_hash import PlanHash
-from replayer.planning.plan_summary import PlanSummary
 from replayer.record.run_directory import RunDirectory
 from replayer.record.run_info import (
     Clock,
@@ -31,27 +27,13 @@ from replayer.record.wording import commonest
 from replayer.run.console import RunConsole
 from replayer.run.log_writer import LogWriter
 from replayer.run.mpi import Ranks
+from replayer.run.prepared import Prepared
 from replayer.run.system import System
 from tracegen.console.interrupts import INTERRUPTS
 from tracegen.errors import InputError
 
 _MOST_UNFINISHED: Final = 250_000
 """Requests that run.json lists: readers refuse more than 16 MiB."""
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """A plan that is ready to be executed.
-
-    Attributes:
-        plan: the plan.
-        summary: of the plan; None if placement is decided during the run.
-        span: the part of the plan that is executed.
-    """
-
-    plan: Plan
-    summary: PlanSummary | None
-    span: Span
 
 
 class Execution:

@@ -15,7 +15,6 @@ from replayer.options.settings import Settings
 from replayer.planning.moves import GPU, NVME
 from replayer.planning.pace import Demand
 from replayer.planning.plan import Plan, PlanOptions
-from replayer.planning.plan_summary import PlanSummary
 from replayer.prediction.profile import Profile
 from replayer.prediction.profile_range import check_range
 from replayer.prediction.virtual_engine import VirtualEngine
@@ -25,17 +24,17 @@ from replayer.record.run_directory import RunDirectory, check_free
 from replayer.record.run_info import PredictionInfo, RunInfo
 from replayer.record.run_info import Warning as RunWarning
 from replayer.record.run_parts import Machine
-from replayer.run.conditions import TierFacts, describe_start, make_conditions
 from replayer.run.console import RunConsole
-from replayer.run.execution import Execution, Prepared, save_first
+from replayer.run.execution import Execution, save_first
 from replayer.run.log_writer import LogWriter
 from replayer.run.mpi import ALONE
 from replayer.run.preflight import describe_time
+from replayer.run.prepared import Prepared, TierFacts
 from replayer.run.system import System
 from replayer.tiers.disk import BlockIO
 from replayer.tiers.throttled import Throttle
 from tracegen.console.interrupts import INTERRUPTS
-from tracegen.errors import InputError, ToolError
+from tracegen.errors import ToolError
 from tracegen.schema import Trace
 
 
@@ -146,24 +145,20 @@ class PredictedReplay:
         """
         check_free(self.output, force=self.settings.control.force)
         self.system.times()  # refuses bad speeds before any planning
-        plan = Plan(self.trace, self.options)
-        if not plan.workload.ops:
-            problem = "no op is left to replay"
-            raise InputError(problem, "pass more `users`", subject=self.trace.path)
-        self.settings.span.check_warmup(plan.ops)
-        warnings = [*self._general_warnings(), *check_range(plan, self.system.profile)]
-        if self.settings.span.duration_s is not None:
-            self.console.say(describe_time(plan, self.settings.span))
-        summary = self._simulate(plan)
-        info = self._first_info(plan, summary, warnings)
+        prepared = Prepared.make(self.trace, self.model, self.options, self._used_settings(), self.console)
+        if prepared.span.duration_s is not None:
+            self.console.say(describe_time(prepared.plan, prepared.span))
+        info = self._first_info(prepared)
         with closing(RunDirectory(self.output, force=self.settings.control.force)) as directory:
-            return self._execute(plan, summary, info, directory)
+            return self._execute(prepared, info, directory)
 
-    def _simulate(self, plan: Plan) -> PlanSummary | None:
-        if self.options.order.kind == "live":
-            return None
-        with self.console.track("planning", "op", plan.workload.ops) as advance:
-            return plan.simulate(advance)
+    def _used_settings(self) -> Settings:
+        """Return the settings with the throttles of those tiers alone that the plan has."""
+        sizes = zip(TIERS, self.options.usable(), strict=True)
+        used = {tier for tier, size in sizes if size != 0}
+        throttle = tuple(one for one in self.settings.devices.throttle if one[0] in used)
+        devices = msgspec.structs.replace(self.settings.devices, throttle=throttle)
+        return replace(self.settings, devices=devices)
 
     def _general_warnings(self) -> list[RunWarning]:
         """Return the warnings that do not depend on the plan."""
@@ -179,48 +174,28 @@ class PredictedReplay:
             warnings.append(RunWarning(kind="data sheet", text=text))
         return warnings
 
-    def _first_info(
-        self,
-        plan: Plan,
-        summary: PlanSummary | None,
-        warnings: list[RunWarning],
-    ) -> RunInfo:
+    def _first_info(self, prepared: Prepared) -> RunInfo:
         """Return run.json as it is before the execution starts."""
+        plan = prepared.plan
         is_on_disk = plan.usable[NVME] != 0 and self.settings.is_on_drive
         facts = TierFacts(
             has_gpu=plan.usable[GPU] != 0,
             has_disk=is_on_disk,
             direct=self.settings.io.direct == "on" if is_on_disk else None,
         )
-        used = {tier for tier, size in zip(TIERS, plan.usable, strict=True) if size != 0}
-        throttle = tuple((tier, limit) for tier, limit in self.settings.devices.throttle if tier in used)
-        devices = msgspec.structs.replace(self.settings.devices, throttle=throttle)
-        settings = replace(self.settings, devices=devices)
-        info = describe_start(
-            self.trace,
-            plan=None if summary is None else summary.to_info(),
-            conditions=make_conditions(self.model, plan, settings, facts, ranks=1),
-            machine=msgspec.convert(description.describe(), Machine),
-            started=datetime.now(UTC),
-        )
+        machine = msgspec.convert(description.describe(), Machine)
+        warnings = (*self._general_warnings(), *check_range(plan, self.system.profile))
         return msgspec.structs.replace(
-            info,
+            prepared.describe(facts, machine, datetime.now(UTC)),
             run_version=PREDICTED_RUN_VERSION,
             prediction=self.system.describe(),
-            warnings=tuple(warnings),
+            warnings=warnings,
         )
 
-    def _execute(
-        self,
-        plan: Plan,
-        summary: PlanSummary | None,
-        info: RunInfo,
-        directory: RunDirectory,
-    ) -> RunInfo:
+    def _execute(self, prepared: Prepared, info: RunInfo, directory: RunDirectory) -> RunInfo:
         """Execute the plan on the computed clock, and write the log and the last run.json."""
         save_first(directory, info)
-        engine = make_engine(plan, self.system.times(), self.settings)
-        prepared = Prepared(plan, summary, self.settings.span)
+        engine = make_engine(prepared.plan, self.system.times(), self.settings)
         execution = Execution(prepared, System(engine), info, ALONE, self.console)
         log = LogWriter(directory, ALONE.rank, by_age=False)
         for warning in info.warnings:

@@ -15,20 +15,17 @@ import msgspec
 from replayer.machine import description
 from replayer.options.settings import Settings
 from replayer.planning.moves import GPU, NVME
-from replayer.planning.plan import Plan, PlanOptions
-from replayer.planning.plan_summary import PlanSummary
+from replayer.planning.plan import PlanOptions
 from replayer.record.columns import RUN_VERSION
-from replayer.record.plain_json import to_json
 from replayer.record.run_directory import RunDirectory, check_free
-from replayer.record.run_info import RanksInfo, RunInfo, Status
+from replayer.record.run_info import RanksInfo, RunInfo, Status, to_json
 from replayer.record.run_parts import Machine
-from replayer.run.conditions import TierFacts, describe_start, make_conditions
 from replayer.run.console import RunConsole
-from replayer.run.execution import Execution, Prepared, save_first
+from replayer.run.execution import Execution, save_first
 from replayer.run.footprint import nvme_room
 from replayer.run.log_writer import LogWriter
 from replayer.run.mpi import ALONE, Ranks, combine_ranks
-from replayer.run.opening import OpenTiers
+from replayer.run.opening import OpenTiers, collect_warnings
 from replayer.run.precondition import precondition
 from replayer.run.preflight import (
     check_footprint,
@@ -36,12 +33,12 @@ from replayer.run.preflight import (
     describe_place,
     describe_time,
 )
-from replayer.run.run_warnings import collect_warnings
+from replayer.run.prepared import Prepared, TierFacts
 from replayer.run.system import MeasuredSystem
 from replayer.tiers import cache_dir, gpu
 from replayer.tiers.payload import Payload
 from tracegen.console.interrupts import INTERRUPTS
-from tracegen.errors import InputError, ToolError
+from tracegen.errors import ToolError
 from tracegen.schema import Trace
 
 
@@ -154,69 +151,40 @@ class Replay:
     def _prepare(self, resources: ExitStack) -> Execution:
         """Plan the trace, check that it can run, open the tiers, and precondition the drive."""
         settings = self.settings
-        plan = Plan(self.trace, self.options)
-        summary = self._simulate(plan)
-        if not plan.workload.ops:
-            raise InputError(
-                "no op is left to replay",
-                "pass more `users`, or fewer ranks",
-                subject=self.trace.path,
-            )
-        settings.span.check_warmup(plan.ops)
+        prepared = Prepared.make(self.trace, self.model, self.options, settings, self.console)
+        plan, summary = prepared.plan, prepared.summary
         little_room = check_footprint(plan, summary, settings, self.ranks.count_on_host())
         started = datetime.now(UTC)
         tiers = OpenTiers(plan, summary, settings, self._run_name(started), resources, self.warn)
         if tiers.nvme is not None:
             self.console.say(describe_disk_use(plan, summary, settings.window))
         self.console.say(describe_time(plan, settings.span))
-        info = self._first_info(plan, summary, tiers, started)
+        facts = TierFacts(
+            has_gpu=tiers.all[GPU] is not None,
+            has_disk=tiers.nvme is not None,
+            direct=tiers.nvme.direct if tiers.nvme is not None else None,
+        )
+        info = prepared.describe(facts, _describe_machine(settings, tiers), started, self.ranks.size)
         warnings = [*([little_room] if little_room else []), *collect_warnings(settings, tiers)]
         payload = Payload((self.trace.metadata.seed + self.ranks.rank) % 2**64, self.nonce)
         size = int(settings.control.precondition * 2**30)
         with self.console.track("preconditioning", "B", size) as advance:
             room = nvme_room(plan, summary, settings.window)
             written = precondition(tiers.nvme, settings, room, payload, advance)
-        info = msgspec.structs.replace(info, warnings=tuple(warnings), precondition=written)
-        prepared = Prepared(plan, summary, settings.span)
+        info = msgspec.structs.replace(
+            info,
+            rank=self.ranks.rank,
+            payload_nonce=f"{self.nonce:016x}",
+            warnings=tuple(warnings),
+            precondition=written,
+        )
         system = MeasuredSystem(plan, settings, tiers, payload)
         return Execution(prepared, system, info, self.ranks, self.console)
-
-    def _simulate(self, plan: Plan) -> PlanSummary | None:
-        if self.options.order.kind == "live":
-            return None
-        with self.console.track("planning", "op", plan.workload.ops) as advance:
-            return plan.simulate(advance)
 
     def _run_name(self, started: datetime) -> str:
         """Return the name of the run, which names its cache folder."""
         name = f"{started:%Y%m%dT%H%M%S%f}-{os.getpid()}"
         return name if self.ranks.comm is None else f"{name}-{self.ranks.rank:04}"
-
-    def _first_info(
-        self,
-        plan: Plan,
-        summary: PlanSummary | None,
-        tiers: OpenTiers,
-        started: datetime,
-    ) -> RunInfo:
-        """Return run.json as it is before the execution starts."""
-        facts = TierFacts(
-            has_gpu=tiers.all[GPU] is not None,
-            has_disk=tiers.nvme is not None,
-            direct=tiers.nvme.direct if tiers.nvme is not None else None,
-        )
-        info = describe_start(
-            self.trace,
-            plan=None if summary is None else summary.to_info(),
-            conditions=make_conditions(self.model, plan, self.settings, facts, self.ranks.size),
-            machine=_describe_machine(self.settings, tiers),
-            started=started,
-        )
-        return msgspec.structs.replace(
-            info,
-            rank=self.ranks.rank,
-            payload_nonce=f"{self.nonce:016x}",
-        )
 
     def _make_directories(self, info: RunInfo) -> tuple[RunDirectory, RunDirectory | None]:
         """Make this rank's run directory; rank 0 of several makes the one above all first.

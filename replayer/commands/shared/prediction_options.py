@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import click
 
-from replayer.options.types import TierSpeeds
+from replayer.options.types import Parsed, parse_speeds
 from replayer.prediction.profile_file import load_profile, shipped_profiles
 from replayer.record.conditions import Tier
 from replayer.run.predicted import AssumedSystem
@@ -21,7 +21,7 @@ def profile_options(text: str, flag: str = "--profile", *, required: bool = Fals
         click.option(flag, type=profile, required=required, metavar="NAME|FILE", help=text),
         click.option(
             "--speed",
-            type=TierSpeeds(),
+            type=Parsed("speeds", parse_speeds),
             default={},
             metavar="TIER=FACTOR,…",
             help="Assume that a tier is faster than its profile by this factor: nvme=2.",

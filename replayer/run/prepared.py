@@ -1,0 +1,119 @@
+"""A plan that is ready to be executed, and the first run.json of its run."""
+
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from replayer.options.recorded import record_load, record_plan
+from replayer.options.settings import Settings
+from replayer.planning.pace import Span
+from replayer.planning.plan import Plan, PlanOptions
+from replayer.planning.plan_summary import PlanSummary
+from replayer.record.columns import RUN_VERSION
+from replayer.record.conditions import Conditions, DeviceConditions, SpanConditions, WarmupCondition
+from replayer.record.run_info import RunInfo, TraceInfo
+from replayer.record.run_parts import Machine
+from replayer.run.console import RunConsole
+from tracegen.errors import InputError
+from tracegen.schema import Trace
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A plan that is ready to be executed.
+
+    Attributes:
+        trace: that is replayed.
+        model: name of the model.
+        plan: the plan.
+        summary: of the plan; None if placement is decided during the run.
+        settings: by which it is executed.
+    """
+
+    trace: Trace
+    model: str
+    plan: Plan
+    summary: PlanSummary | None
+    settings: Settings
+
+    @classmethod
+    def make(
+        cls, trace: Trace, model: str, options: PlanOptions, settings: Settings, console: RunConsole
+    ) -> "Prepared":
+        """Plan a trace.
+
+        Raises:
+            InputError: no op is left, or all of them are warm-up.
+        """
+        plan = Plan(trace, options)
+        if not plan.workload.ops:
+            remedy = "pass more `users`, or fewer ranks"
+            raise InputError("no op is left to replay", remedy, subject=trace.path)
+        settings.span.check_warmup(plan.ops)
+        if options.order.kind == "live":
+            return cls(trace, model, plan, None, settings)
+        with console.track("planning", "op", plan.workload.ops) as advance:
+            return cls(trace, model, plan, plan.simulate(advance), settings)
+
+    @property
+    def span(self) -> Span:
+        """The part of the plan that is executed."""
+        return self.settings.span
+
+    def describe(self, tiers: "TierFacts", machine: Machine, started: datetime, ranks: int = 1) -> RunInfo:
+        """Return the run.json of one of `ranks` processes before the execution starts."""
+        facts: dict[str, Any] = {"path": str(self.trace.path), "ops": self.trace.ops}
+        return RunInfo(
+            run_version=RUN_VERSION,
+            status="running",
+            reason="the run has not ended, or was killed",
+            started=started.isoformat(timespec="seconds"),
+            rank=0,
+            trace=msgspec.convert(facts | asdict(self.trace.metadata), TraceInfo),
+            plan=None if self.summary is None else self.summary.to_info(),
+            conditions=self._record_conditions(tiers, ranks),
+            machine=machine,
+            warnings=(),
+        )
+
+    def _record_conditions(self, tiers: "TierFacts", ranks: int) -> Conditions:
+        settings = self.settings
+        span, devices, io = settings.span, settings.devices, settings.io
+        is_steady = span.begins_steady or msgspec.UNSET
+        warmup = WarmupCondition(ops=span.warmup_ops, s=span.warmup_s, steady=is_steady)
+        return Conditions(
+            plan=record_plan(self.model, self.plan, ranks),
+            load=record_load(settings.demand, settings.window),
+            span=SpanConditions(duration_s=span.duration_s, drain_s=span.drain_s, ops=span.ops, warmup=warmup),
+            devices=DeviceConditions(
+                precondition_gib=settings.control.precondition,
+                layout=devices.layout,
+                direct=tiers.direct,
+                io_bytes=io.size,
+                io_depth=io.depth,
+                io_engine=io.engine if tiers.has_disk else None,
+                fsync=io.fsync,
+                verify=devices.verify,
+                gpu_device=devices.gpu_device if tiers.has_gpu else None,
+                gpu_read=devices.gpu_read if tiers.has_gpu else None,
+                gds=devices.gds,
+                throttle={tier: limit.as_dict() for tier, limit in settings.throttles.items()},
+            ),
+        )
+
+
+@dataclass(frozen=True)
+class TierFacts:
+    """The facts about the tiers of a run that its conditions name.
+
+    Attributes:
+        has_gpu: whether there is a gpu tier.
+        has_disk: whether the nvme tier is on a disk.
+        direct: whether it bypasses the page cache; None if it is not on a disk.
+    """
+
+    has_gpu: bool
+    has_disk: bool
+    direct: bool | None
