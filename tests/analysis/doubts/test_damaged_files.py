@@ -51,14 +51,10 @@ def versioned(version: bytes) -> Callable[[pa.Table], pa.Table]:
 STRANGE_PARTS: list[tuple[str, Callable[[pa.Table], pa.Table], str]] = [
     ("a column less", lambda table: table.drop_columns(["device_read_ns"]), "column device_read_ns is missing"),
     ("numbers as text", column("size_bytes", lambda c: c.cast(pa.string())), "column size_bytes is string, not int64"),
-    ("numbers as floats", column("end_ns", lambda c: c.cast(pa.float64())), "column end_ns is double, not int64"),
-    ("flags as numbers", column("warmup", lambda c: c.cast(pa.int8())), "column warmup is int8, not bool"),
     ("words as codes", column("move", lambda c: pa.array([0] * len(c), pa.int64())), "column move is int64, not text"),
     ("an unknown word", one_cell("move", "teleport"), "move = 'teleport'; it must be one of hit, store"),
-    ("an unknown tier", one_cell("to_tier", "tape"), "to_tier = 'tape'; it must be one of gpu, cpu, nvme"),
     ("a newer version", versioned(b"3"), "is of run format 3"),
-    ("a strange version", versioned(b"x\xff"), "is of run format x"),
-    *[(f"a null in {name}", one_cell(name, None), f"column {name} holds nulls") for name in ("op_id", "end_ns", "move", "warmup", "worker", "session_id")],
+    *[(f"a null in {name}", one_cell(name, None), f"column {name} holds nulls") for name in ("end_ns", "move", "warmup")],
     ("no rows", lambda table: table.slice(0, 0), "its log has no rows"),
 ]  # fmt: skip
 
@@ -92,11 +88,9 @@ def test_logs_that_other_tools_rewrote_stay_readable(tmp_path: Path) -> None:
     ("change", "reason"),
     [
         (lambda path: path.write_bytes(path.read_bytes()[:-9]), "is not readable"),
-        (lambda path: path.write_bytes(b"PAR1"), "is not readable"),
         (lambda path: path.write_bytes(b""), "is not readable"),
         (lambda path: pl.DataFrame({"a": [1]}).write_parquet(path), "column time_ns is missing"),
         (lambda path: rewritten(path, lambda table: table.drop_columns(["system_cpu"])), "column system_cpu is missing"),
-        (lambda path: rewritten(path, column("read_bytes", lambda c: c.cast(pa.string()))), "column read_bytes is string"),
         (lambda path: rewritten(path, versioned(b"7")), "is of run format 7"),
         (lambda path: rewritten(path, one_cell("time_ns", None)), "column time_ns holds nulls"),
         (lambda path: rewritten(path, one_cell("time_ns", -5)), "run backwards"),

@@ -1,46 +1,27 @@
 """Fields of run.json that are missing or have another type are refused in one sentence."""
 
 import json
-from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from analysis.summary.summary import check_run, summarise
 from replayer.schema import read_ranks, read_run
 from tests.support.crafted_runs import clean
 from tests.support.doubts import drop, edit, put, rank_runs, refusal
 from tracegen.errors import InputError
 
 pytestmark = pytest.mark.usefixtures("latencies_once")
-PRESENT = [
-    "plan",
-    "conditions.model",
-    "conditions.direct",
-    "plan.demotions.cpu>nvme",
-    "executed.hits.gpu",
-    "run_version",
-]
-
-
+PRESENT = ["status", "trace", "plan", "conditions", "trace.fingerprint", "conditions.model", "plan.ops", "run_version"]
 WRONG: list[tuple[str, Any]] = [
-    ("plan.ops", -1),
-    ("executed.ops", 1 << 63),
-    ("clock.zero_ns", 1 << 70),
-    ("window.cut_s", float("nan")),
-    ("conditions.token_ms", 1e7),
-    ("conditions.usable_bytes.cpu", "1"),
-    ("conditions.part", [2, 2]),
-    ("conditions.ranks", 1 << 20),
-    ("conditions.throttle", {"disk": {}}),
-    ("conditions.decode", "thrice"),
-    ("trace.sources", [{"name": 5}]),
-    ("machine.storage", []),
-    ("status", "done"),
-    ("run_version", True),
-]
-"""A value for each kind of limit that the types state."""
+    *[("plan.ops", value) for value in ("5", -1, True, 1.5, 1 << 63, None)],
+    *[("window.cut_s", value) for value in ("5", -1, float("nan"), float("inf"), 1e18)],
+    *[(name, []) for name in ("trace", "plan", "conditions", "window", "warmup", "clock", "machine", "machine.storage")],
+    ("clock.zero_ns", 1 << 70), ("executed_fingerprint", 5), ("status", "done"), ("warnings", [1]),
+    ("conditions.workers", 0), ("conditions.pace", "brisk"), ("conditions.layout", "tape"),
+    ("conditions.throttle", {"disk": {}}), ("conditions.part", [2, 2]), ("conditions.ranks", 1 << 20),
+    ("conditions.speedup", 1e300), ("trace.counts", {"x": "y"}), ("trace.sources", [5]), ("run_version", True),
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -77,27 +58,9 @@ def test_missing_required_fields_are_refused(plain: Path, plain_info: dict[str, 
     assert name.partition(".")[0] in refusal(plain)
 
 
-def test_fields_that_older_releases_lack_may_be_missing(plain: Path, plain_info: dict[str, Any]) -> None:
-    whole = set(plain_info) - {"run_version", "status", "reason", "warnings", "trace", "plan", "conditions"}
-    kept = "model bytes_per_token usable_bytes workers pace direct verify".split()
-    paths = [*whole, *(f"conditions.{name}" for name in set(plain_info["conditions"]) - set(kept)), "plan.reads",
-             "plan.peak_bytes", "plan.plan_fingerprint", "plan.plan_checkpoints", "trace.counts", "trace.ops", "trace.path"]  # fmt: skip
-    for change in (drop, lambda info, path: put(info, path, None)):
-        for some in [*([path] for path in whole), [path for path in paths if path not in whole], paths]:
-            info = deepcopy(plain_info)
-            for path in some:
-                change(info, path)
-            (plain / "run.json").write_text(json.dumps(info))
-            read_run(plain)
-            if change is drop or some is paths:
-                summary = summarise(plain).to_json()
-                assert summary["valid"], (some, summary["findings"])
-    assert check_run(plain).is_valid
-
-
 @pytest.mark.parametrize(
     "text",
-    ["", "[]", "null", "5", "{}", '{"run_version": 1}', "[" * 100_000, '{"a":' * 100_000, "\udcff", "{'run_version': 1}", '{"run_version": 9' * 9],
+    ["", "[]", "{}", "[" * 100_000, "\udcff", "{'run_version': 1}"],
     ids=lambda text: repr(text)[:20],
 )  # fmt: skip
 def test_files_that_are_not_run_json_are_refused(plain: Path, plain_info: dict[str, Any], text: str) -> None:
