@@ -8,7 +8,6 @@ import msgspec
 from replayer.bindings.compiled import State
 from replayer.engine.engine import TooManyErrorsError
 from replayer.live.gauge import RunExtent
-from replayer.planning.counts import PlanSummary
 from replayer.planning.executing import Records, Rows
 from replayer.planning.plan_hash import PlanHash
 from replayer.record.run_directory import RunDirectory

@@ -12,7 +12,6 @@ from replayer.machine import description
 from replayer.options.resolving import Options, resolve_span, resolve_window
 from replayer.options.run_groups import ControlOptions, DeviceOptions
 from replayer.options.settings import Settings
-from replayer.planning.counts import PlanSummary
 from replayer.planning.moves import GPU, NVME
 from replayer.planning.pace import Demand
 from replayer.planning.plan import Plan, PlanOptions

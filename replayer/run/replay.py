@@ -14,7 +14,6 @@ import msgspec
 
 from replayer.machine import description
 from replayer.options.settings import Settings
-from replayer.planning.counts import PlanSummary
 from replayer.planning.moves import GPU, NVME
 from replayer.planning.plan import PlanOptions
 from replayer.record.columns import RUN_VERSION

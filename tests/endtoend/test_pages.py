@@ -18,14 +18,9 @@ from tests.support.paths import ROOT
 from tracegen.schema import Trace
 
 PAGES = (
-<<<<<<< HEAD
-    *("your-own-log.md", "load-curve.md", "many-hosts.md", "from-kv-cache-py.md", "simulating.md", "choosing.md"),
-    *("what-if.md", "users.md", "submitting.md", "two-drives.md", "exchange.md", "sizing.md", "worth-it.md"),
+    *("your-own-log.md", "load-curve.md", "many-hosts.md", "from-kv-cache-py.md", "simulating.md"),
+    *("what-if.md", "submitting.md", "two-drives.md", "exchange.md", "sizing.md"),
     *("wear.md", "scenarios.md", "policies.md"),
-=======
-    *("your-own-log.md", "load-curve.md", "many-hosts.md", "from-kv-cache-py.md"),
-    *("simulating.md", "what-if.md"),
->>>>>>> 6b4fa33 (Tell the four questions on four pages)
 )
 ONE_CASE = """
 trials = 1
@@ -106,17 +101,9 @@ def grid(page: str) -> str:
     return text[text.index("trials") :]
 
 
-<<<<<<< HEAD
 def replaced(text: str, changes: dict[str, str]) -> str:
     """The text with all these changes; each of them must apply."""
     for was, instead in changes.items():
-=======
-def smaller_server() -> str:
-    """The sweep of the worked example on a trace of eight ops, without its pauses."""
-    text = block("simulating.md", "toml")
-    small = {"trials = 3": "trials = 1", "mooncake": "trace", "speedup = 4": "speedup = 100", "= 15.625": "= 0.01"}
-    for was, instead in small.items():
->>>>>>> 6b4fa33 (Tell the four questions on four pages)
         assert was in text
         text = text.replace(was, instead)
     return text
@@ -136,7 +123,6 @@ def place(tmp_path: Path) -> Path:
     for name, keys in (("gateway", ["created", "user", "usage"]), ("tokens", list(rows[0]))):
         (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps({k: row[k] for k in keys}) + "\n" for row in rows))
     load = re.sub(r"duration = .*\nwarmup = .*\n", 'duration = "300ms"\nlayout = "null"\n', grid("load-curve.md"))
-<<<<<<< HEAD
     load_changes = {"trials = 3\npause_s = 30": "trials = 1", '"chat"': '"small.toml"', "llama3.1-8b": "tiny-1b"}
     load_changes |= {
         "[0.5, 1, 2, 4]": "[100, 800]",
@@ -151,23 +137,13 @@ def place(tmp_path: Path) -> Path:
         "drive.toml": ONE_CASE,
         "options.toml": "".join(options),
         "load.toml": replaced(load, load_changes),
-        "server.toml": replaced(block("choosing.md", "toml"), server),
+        "server.toml": replaced(block("simulating.md", "toml"), server),
         "twice.toml": block("wear.md", "toml"),
         "to_mooncake.py": block("your-own-log.md"),
-        "sixtyfourth.json": block("choosing.md", "json"),
+        "sixtyfourth.json": block("simulating.md", "json"),
     }
     for name, text in files.items():
         (tmp_path / name).write_text(text)
-=======
-    for was, instead in (("trials = 3\npause_s = 30", "trials = 1"), ('"chat"', '"small.toml"'),
-                         ("llama3.1-8b", "tiny-1b"), ("[0.5, 1, 2, 4]", "[100, 800]"),
-                         ("storage_capacity_gb = 200", "users = 2")):  # fmt: skip
-        assert was in load
-        load = load.replace(was, instead)
-    (tmp_path / "load.toml").write_text(load)
-    (tmp_path / "sixtyfourth.json").write_text(block("simulating.md", "json"))
-    (tmp_path / "server.toml").write_text(smaller_server())
->>>>>>> 6b4fa33 (Tell the four questions on four pages)
     return tmp_path
 
 
@@ -191,15 +167,7 @@ def test_every_command_of_the_page_works(page: str, place: Path) -> None:
             ran = done(each, place)
             assert ran.returncode == 0, f"{command}\n{each}\n{ran.stdout}{ran.stderr}"
     if page == "load-curve.md":
-<<<<<<< HEAD
         assert list((place / "pictures").glob("*.svg"))
-=======
-        assert (place / "pictures" / "load.svg").read_text().count("<svg") == 1
-        assert ">Latency against load: speed-up 0.5 to 8<" in (place / "curve.html").read_text()
-    if page == "simulating.md":
-        pictures = place / "choosing-policies"
-        assert (pictures / "cpu_mem_gb-ops.svg").read_text().count("<svg") == 1
->>>>>>> 6b4fa33 (Tell the four questions on four pages)
     if page == "your-own-log.md":
         mine, blocks = (Trace(place / f"{name}.parquet").metadata for name in ("mine", "blocks"))
         assert (mine.counts["requests"], blocks.counts["requests"], blocks.block_tokens) == (12, 12, 512)
