@@ -88,8 +88,8 @@ class Workload:
 
     def _take(self, batch: Columns, trace: OpSource) -> None:
         """Add the ops of a batch."""
-        highest_key = int(batch["key"].max(initial=-1))
-        highest_request = int(batch["request_id"].max(initial=-1))
+        names = ("key", "request_id")
+        highest_key, highest_request = (int(batch[name].max(initial=-1)) for name in names)
         if max(highest_key, highest_request) > _MAX_NUMBER:
             raise InputError(
                 f"it has more than {_MAX_NUMBER:,} keys or requests",

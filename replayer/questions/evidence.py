@@ -52,14 +52,18 @@ class PromptReuse:
         uses = np.bincount(key, minlength=workload.keys)
         prefix = np.bincount(request[is_again], sizes[key[is_again]], minlength=workload.requests)
         return cls(
-            prompt_tokens=int(tokens.sum(dtype=np.int64)),
-            reused_tokens=int(tokens[is_again].sum(dtype=np.int64)),
-            stored_tokens=int(spared[is_again].sum(dtype=np.int64)),
+            prompt_tokens=_add_up(tokens),
+            reused_tokens=_add_up(tokens[is_again]),
+            stored_tokens=_add_up(spared[is_again]),
             object_bytes=sizes[(uses > 0) & (sizes > 0)],
-            reused_bytes=int(sizes[uses > 1].sum()),
-            once_bytes=int(sizes[uses == 1].sum()),
+            reused_bytes=_add_up(sizes[uses > 1]),
+            once_bytes=_add_up(sizes[uses == 1]),
             prefix_bytes=prefix[prefix > 0].astype(np.int64),
         )
+
+
+def _add_up(values: NDArray[Any]) -> int:
+    return int(values.sum(dtype=np.int64))
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -234,9 +238,9 @@ class PlanEvidence:
                 least that gains half of what the next gains is named.
             within: the tier whose hits count; all by default.
         """
-        headroom = 1.0 if tier == "nvme" else float(self.plan.options.headroom)
-        reuse = self.reuse
-        larger = (reuse.reused_bytes, int(reuse.object_bytes.sum()))
+        reuse, options = self.reuse, self.plan.options
+        headroom = 1.0 if tier == "nvme" else float(options.headroom)
+        larger = (reuse.reused_bytes, _add_up(reuse.object_bytes))
         remedy: str = ""
         best: Gain | None = None
         for room in sorted({max(size, least) for least in (0, *larger)}, reverse=True):
