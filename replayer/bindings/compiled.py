@@ -87,22 +87,30 @@ class TotalsStruct(Structure):
 
     _fields_ = (
         *_numbers("ops reads recomputed_tokens"),
-        ("counts", c_int64 * (9 * 4 * 4)),
-        ("bytes", c_int64 * (9 * 4 * 4)),
+        *((name, c_int64 * 4 * 4 * 9) for name in ("counts", "bytes")),
     )
 
 
 class CountsStruct(Structure):
-    """The counts of a plan, as `Counts` in core.h: tables per source, per tier, or per both."""
+    """Counts of a part of a plan, as `Counts` in core.h: tables per source, per tier, or per both."""
 
     _fields_ = (
-        ("reads", c_int64 * 5),
-        ("hits", c_int64 * 15),
-        ("prompt_tokens", c_int64 * 5),
-        ("spared_tokens", c_int64 * 15),
-        *_numbers("requests reading_requests missing_requests"),
+        ("totals", TotalsStruct),
+        *(("reads", c_int64 * 5), ("hits", c_int64 * 3 * 5)),
+        *(("prompt_tokens", c_int64 * 5), ("spared_tokens", c_int64 * 3 * 5)),
+        *_numbers("requests reading_requests missing_requests headless"),
         *((name, c_int64 * 3) for name in ("entries", "read_entries", "drops", "free_drops")),
-        *((name, c_void_p) for name in ("totals", "bytes", "minute", "request", "key")),
+    )
+
+
+class CounterStruct(Structure):
+    """The counter of a plan, as `Counter` in core.h."""
+
+    _fields_ = (
+        ("parts", CountsStruct * 2),
+        *((name, c_void_p) for name in ("part_of", "minute")),
+        ("minutes", c_int64),
+        *((name, c_void_p) for name in ("bytes", "prompts", "request", "key")),
     )
 
 
@@ -260,7 +268,7 @@ _SIGNATURES: Final = {
     "memory": "refused i",
     "clock": "ns i",
     "workload": "add v pippp, index v ppppp, store v ppicipp",
-    "stretch": "tell v ppippp, offer v ppippp, count v ppipp",
+    "stretch": "count v ppippp",
     "placement": "new n pppi, free v p, account v pp",
     "planner": "new n ppipippi, free v p, next m pipp, placement p p",
     "payload": "new n p, free v p, fill v ppuii, pad v ppuiii, check c ppuiicsi",

@@ -122,7 +122,7 @@ def autoscale(
     as_json: bool,
     **search: Any,
 ) -> None:
-    """Find how many users a system carries (docs/users.md).
+    """Find how many users a system carries (docs/what-if.md).
 
     Each step replays the trace's first users in a closed loop, in several trials until its interval
     is tight. The command also takes flags of `replayer run`. After an interruption, the same

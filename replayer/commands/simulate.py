@@ -1,20 +1,30 @@
 """`replayer simulate`: plan a grid of settings without I/O, and write a row per cell."""
 
-import json
+import math
 import os
 from collections.abc import Mapping, MutableMapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import click
 import msgspec
 
+from replayer.commands.shared.answers import answer_options
 from replayer.commands.shared.prediction_options import load_system, profile_options
-from replayer.commands.shared.series_options import json_option
-from replayer.commands.shared.simulation_table import find_column, render_cells, sort_cells
 from replayer.options.command_line import config_options, plan_options
 from replayer.options.types import whole_number
+from replayer.questions.cells import (
+    AXES,
+    MOST_CELLS,
+    CellPlanner,
+    GridCell,
+    LoadedTrace,
+    check_cells,
+    find_arrangements,
+    make_grid,
+)
+from replayer.questions.simulate import answer_simulation, find_column, sort_cells
 from replayer.record.simulation import (
     SIMULATION_VERSION,
     Cell,
@@ -24,22 +34,12 @@ from replayer.record.simulation import (
     write_simulation,
 )
 from replayer.run.predicted import AssumedSystem
-from replayer.simulation.cells import CellPlanner, LoadedTrace, check_cells
-from replayer.simulation.grid import (
-    AXES,
-    MOST_CELLS,
-    GridCell,
-    count_cells,
-    find_arrangements,
-    make_grid,
-)
-from tracegen.console.commands import command, option_group
+from tracegen.console.answers import check_answer_file, show_answer
+from tracegen.console.commands import command
 from tracegen.console.progress_bars import show_progress
 from tracegen.errors import InputError, format_count
 from tracegen.schema import Trace
-
-_OP_NS: Final = {"trace": 300, "reference": 2500}
-"""CPU time to plan and count an op, by order: docs/simulating.md says where it was measured."""
+from views.formats import FORMATS
 
 
 @command(
@@ -50,9 +50,7 @@ _OP_NS: Final = {"trace": 300, "reference": 2500}
 @plan_options(lists=AXES)
 @config_options
 @profile_options("Also predict each cell's times from this profile (docs/predicting.md).")
-@option_group(
-    "Table",
-    "--sort hit_rate --rows 10 -o grid.parquet",
+@answer_options(
     click.option(
         "--sort",
         metavar="COLUMN",
@@ -78,15 +76,10 @@ _OP_NS: Final = {"trace": 300, "reference": 2500}
         help="Also compute the fingerprint of each plan; takes more time.",
     ),
     click.option("--yes", is_flag=True, help=f"Plan more than {MOST_CELLS:,} cells."),
-    click.option(
-        "-o",
-        "--output",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
-        help="Write a row per cell to this Parquet file.",
-    ),
-    click.option("--force", is_flag=True, help="Replace an output that exists."),
-    json_option("the settings, and a row per cell"),
+    content="the settings, and a row per cell",
+    heading="Table",
+    example="--sort hit_rate --rows 10 -o grid.parquet",
+    text="Write a row per cell to this file, as Parquet; or the answer, as .html or .md.",
 )
 def simulate(
     trace: Path,
@@ -107,26 +100,29 @@ def simulate(
     + for the comma. Each cell is what `replayer plan` counts with the same settings, without any I/O.
     """
     opened = Trace(trace)
-    if output is not None:
+    is_table = output is not None and output.suffix[1:] not in FORMATS
+    if output is not None and is_table:
         check_table_path(output, trace, force=force)
+    else:
+        check_answer_file(output, force=force)
     system = load_system(flags.pop("profile"), flags.pop("speed"))
     if sort is not None:
         sort = find_column(sort, has_times=system is not None)
     threads = threads or len(os.sched_getaffinity(0))
     axes = _take_axes(flags)
-    if not yes:
-        _refuse_large_grid(opened, axes, flags, threads)
+    count = math.prod(map(len, axes.values()))
+    if count > MOST_CELLS and not yes:  # probably more than was meant
+        problem = f"{count:,} cells of {opened.ops:,} ops"
+        raise InputError(problem, "make the lists shorter, or pass `yes`")
     grid = make_grid(opened, axes, flags)
     cells, span_s = _plan(opened, grid, threads, system, hashes=fingerprints)
     info = _describe_grid(opened, grid, cells, flags, span_s)
     if system is not None:
         info = msgspec.structs.replace(info, prediction=system.describe())
     shown = cells if sort is None else sort_cells(cells, sort)
-    if as_json:
-        click.echo(json.dumps({**msgspec.to_builtins(info), "cells": shown}, indent=2))
-    else:
-        click.echo("\n".join(render_cells(shown, info, rows)))
-    if output is not None:  # after the table, which is not lost if the disk is full
+    answer = answer_simulation(shown, info, rows)
+    show_answer(answer, None if is_table else output, as_json=as_json)
+    if output is not None and is_table:  # after the table, which is not lost if the disk is full
         write_simulation(cells, info, output)
         if not as_json:
             click.echo(f"{output}: {format_count(len(cells), 'cell')}")
@@ -139,28 +135,6 @@ def _take_axes(flags: MutableMapping[str, Any]) -> dict[str, Sequence[object]]:
     axes["arrangement"] = find_arrangements(names)
     axes["policy"] = [policy and str(policy).replace("+", ",") for policy in axes["policy"]]
     return axes
-
-
-def _refuse_large_grid(
-    trace: Trace,
-    axes: Mapping[str, Sequence[object]],
-    settings: Mapping[str, Any],
-    threads: int,
-) -> None:
-    """Refuse a grid that is probably larger than it was meant to be.
-
-    Raises:
-        InputError: says how long it would take.
-    """
-    count = count_cells(axes)
-    if count <= MOST_CELLS:
-        return
-    kind = "trace" if settings.get("order") == "trace" else "reference"
-    hours = count * trace.ops * _OP_NS[kind] / threads / 1e9 / 3600
-    raise InputError(
-        f"{count:,} cells of {trace.ops:,} ops take about {hours:,.1f} hours to plan",
-        "make the lists shorter, or pass `yes`",
-    )
 
 
 def _plan(

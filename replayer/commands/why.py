@@ -1,24 +1,21 @@
 """`replayer why`: name the reasons why a tier brings little."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import click
 
-from replayer.arrangements.loading import describe_arrangement
-from replayer.commands.shared.findings import render_findings, tabulate_findings
-from replayer.commands.shared.series_options import json_option
-from replayer.diagnosis.diagnose import diagnose
-from replayer.diagnosis.evidence import Observation, PlanEvidence
+from replayer.commands.shared.answers import answer_options
 from replayer.options.command_line import config_options, plan_options
 from replayer.options.resolving import overlay_recipe, resolve_plan
+from replayer.planning.counts import Minutes, PlanCounts
 from replayer.planning.plan import Plan
-from replayer.record.columns import TIERS
-from replayer.record.options import DECODE_WORDS
-from tracegen.console.commands import command, option_group
+from replayer.questions.evidence import PlanEvidence
+from replayer.questions.why import answer_why, diagnose
+from tracegen.console.answers import check_answer_file, show_answer
+from tracegen.console.command_line import flags_of
+from tracegen.console.commands import command
 from tracegen.console.progress_bars import show_progress
-from tracegen.errors import format_count
 from tracegen.schema import Trace
 
 
@@ -26,43 +23,22 @@ from tracegen.schema import Trace
 @click.argument("trace", type=click.Path(path_type=Path))
 @plan_options()
 @config_options
-@option_group("Output", "--json", json_option("hits by tier, and the findings with their counts"))
-def why(trace: Path, as_json: bool, **flags: Any) -> None:
+@answer_options(content="hits by tier, and the findings with their counts")
+def why(trace: Path, as_json: bool, output: Path | None, force: bool, **flags: Any) -> None:
     """Name the reasons why a tier brings little.
 
     Each has its counts and a remedy. Plans the trace without any I/O, and again without each rule
     that may cost hits.
     """
+    check_answer_file(output, force=force)
     opened = Trace(trace)
     model, options = resolve_plan(opened, overlay_recipe(opened, flags))
     plan = Plan(opened, options)
-    observation = Observation(plan.workload)
+    counts = PlanCounts(plan.workload, Minutes(plan.workload))
     with show_progress("planning", "op", opened.ops) as advance:
-        summary = plan.simulate(advance, [observation.add])
-        evidence = PlanEvidence(plan, summary, observation, advance)
+        summary = plan.simulate(advance, counts=counts)
+        evidence = PlanEvidence(plan, counts, advance)
         findings = diagnose(evidence)
-    hits = {tier: evidence.count(f"hits_{tier}") for tier in TIERS}
-    if as_json:
-        shown = {
-            "trace_fingerprint": opened.metadata.fingerprint,
-            "plan_fingerprint": summary.plan_fingerprint,
-            "reads": evidence.reads,
-            "hits": hits,
-            "hit_rate_tokens": evidence.cell["hit_rate_tokens"],
-            "findings": tabulate_findings(findings),
-        }
-        click.echo(json.dumps(shown, indent=2))
-        return
-    each = ", ".join(f"{hits[tier]:,} in {tier}" for tier in evidence.tiers())
-    rate = evidence.cell["hit_rate_tokens"]
-    decode = DECODE_WORDS[options.selection.decode]
-    tokens = [] if rate is None else [f"  {rate:.1%} of prompt tokens hit, {decode}"]
-    lines = [
-        f"{trace} for {model}; arrangement {describe_arrangement(options.arrangement)}",
-        f"  {evidence.reads:,} reads: {format_count(sum(hits.values()), 'hit')} ({each})",
-        *tokens,
-        *render_findings(findings),
-    ]
-    if not findings:
-        lines.append("  no check finds a reason why a tier brings little")
-    click.echo("\n".join(lines))
+    names = flags_of(click.get_current_context().command)
+    answer = answer_why(evidence, findings, model, summary.plan_fingerprint, names)
+    show_answer(answer, output, as_json=as_json)

@@ -234,24 +234,35 @@ void planner_free(Planner *p);
 int64_t planner_next(Planner *p, int64_t most, const PlannedOp **ops, const PlannedMove **moves);
 const Placement *planner_placement(const Planner *p);
 
-/* ---- counting.c: what a simulation counts of a plan (docs/simulating.md). ---- */
+/* ---- counting.c: what a plan does, in sums (docs/simulating.md). ---- */
 enum { RAG = 4, SOURCES };      /* `source` of a trace: a document's, and how many words it has */
+enum { PARTS = 2 };             /* of the requests of a trace */
 typedef struct {
-    int64_t reads[SOURCES], hits[SOURCES][TIERS];
-    int64_t prompt_tokens[SOURCES];             /* of prefill ops */
-    int64_t spared_tokens[SOURCES][TIERS];      /* of prefill reads that hit */
+    Totals totals;
+    int64_t reads[SOURCES], hits[SOURCES][TIERS];   /* of prefills, as all that follow */
+    int64_t prompt_tokens[SOURCES];
+    int64_t spared_tokens[SOURCES][TIERS];          /* of reads that hit */
     /* with an op; with a read; with a read that missed */
     int64_t requests, reading_requests, missing_requests;
+    int64_t headless;           /* reads that missed what a tier holds, behind a lost beginning */
     int64_t entries[TIERS], read_entries[TIERS];    /* objects that came; that were read there */
     int64_t drops[TIERS], free_drops[TIERS];    /* free: a slower tier holds the object */
-    Totals *totals;
-    int64_t *bytes;             /* [minute][read or write][tier] */
-    const int32_t *minute;      /* per request: when it arrives */
-    uint8_t *request, *key;     /* per request and key: flags, 0 at the start */
 } Counts;
-/* Add a batch of a plan, the next in order. */
+enum { PROMPT_COLUMNS = 3 };    /* tokens of a prompt; those that hits spare; those from nvme */
+/* The arrays belong to the caller, who zeroes them at the start. */
+typedef struct {
+    Counts parts[PARTS];
+    const uint8_t *part_of;     /* per request: its part; NULL: all are of the first */
+    const int32_t *minute;      /* per request: when it arrives; NULL: no bytes by minute */
+    int64_t minutes;
+    int64_t *bytes;             /* [part][minute][read or write][tier] */
+    int64_t *prompts;           /* [request][PROMPT_COLUMNS]; NULL: not counted */
+    uint8_t *request, *key;     /* per request and key: flags */
+} Counter;
+/* Add a batch of a plan, the next in order. `rows`: gets seven numbers per move, those that the
+ * fingerprint covers; or NULL. */
 void stretch_count(const Workload *w, const PlannedOp *ops, int64_t count, const PlannedMove *moves,
-                   Counts *c);
+                   Counter *c, int64_t *rows);
 
 /* ---- payload.c ---- */
 enum { SECTOR = 512, BLOCK = 1 << 20 };

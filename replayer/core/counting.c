@@ -1,59 +1,64 @@
 /* What a plan does, counted as it is made (docs/simulating.md): one pass over each of its
- * stretches. */
+ * stretches. Reads of `replayer plan`, `simulate`, `size` and `why` are all counted here. */
 #include "core.h"
 
-enum { HAS_OP = 1, HAS_READ = 2, HAS_MISSED = 4 };  /* of a request */
+enum { HAS_OP = 1, HAS_READ = 2, HAS_MISSED = 4, HAS_LOST = 8 };    /* of a request */
 
 /* A read hits, or misses. Decode reads, of what the request has just written, are in no hit rate. */
-static void count_read(Counts *c, const TraceOp *op, const TraceKey *key, int tier) {
+static void count_read(Counter *c, Counts *sums, const TraceOp *op, const TraceKey *key, int tier) {
     if (op->phase != PREFILL) return;
-    c->reads[op->source]++;
+    sums->reads[op->source]++;
     uint8_t *request = &c->request[op->request];
-    c->reading_requests += !(*request & HAS_READ);
+    sums->reading_requests += !(*request & HAS_READ);
     *request |= HAS_READ;
     if (tier == NONE) {
-        c->missing_requests += !(*request & HAS_MISSED);
+        sums->missing_requests += !(*request & HAS_MISSED);
         *request |= HAS_MISSED;
         return;
     }
-    c->hits[op->source][tier]++;
-    c->spared_tokens[op->source][tier] += key->stored;  /* what was not stored is computed again */
+    sums->hits[op->source][tier]++;
+    sums->spared_tokens[op->source][tier] += key->stored;   /* the rest is computed again */
+    if (c->prompts) {
+        int64_t *prompt = c->prompts + PROMPT_COLUMNS * (int64_t)op->request;
+        prompt[1] += key->stored;
+        if (tier == NVME) prompt[2] += key->stored;
+    }
 }
 
 /* Per key: bit t: tier t holds the object; bit 4 + t: and nothing has read that entry yet. */
-static void count_entry(Counts *c, uint8_t *held, int tier) {
-    c->entries[tier]++;
+static void count_entry(Counts *sums, uint8_t *held, int tier) {
+    sums->entries[tier]++;
     *held |= (uint8_t)(0x11 << tier);
 }
 
 /* Count the entry that a read finds unread. */
-static void count_use(Counts *c, uint8_t *held, int tier) {
-    c->read_entries[tier] += *held >> (4 + tier) & 1;
+static void count_use(Counts *sums, uint8_t *held, int tier) {
+    sums->read_entries[tier] += *held >> (4 + tier) & 1;
     *held &= (uint8_t) ~(0x10 << tier);
 }
 
 static void leave(uint8_t *held, int tier) { *held &= (uint8_t) ~(0x11 << tier); }
 
-static void count_drop(Counts *c, uint8_t *held, int tier) {
+static void count_drop(Counts *sums, uint8_t *held, int tier) {
     leave(held, tier);
     bool is_free = (*held & 0x0f) >> tier;  /* a slower tier still holds the object */
-    if (is_free) c->free_drops[tier]++;
-    else c->drops[tier]++;
+    if (is_free) sums->free_drops[tier]++;
+    else sums->drops[tier]++;
 }
 
-static void count_move(Counts *c, const Workload *w, const TraceOp *op, const PlannedMove *m,
-                       int64_t (*bytes)[TIERS]) {
+static void count_move(Counter *c, Counts *sums, const Workload *w, const TraceOp *op,
+                       const PlannedMove *m, int64_t (*bytes)[TIERS]) {
     uint8_t *held = &c->key[m->key];
     switch (m->kind) {
     case HIT:
     case PROMOTE:
-        count_read(c, op, &w->key[m->key], m->from);
-        count_use(c, held, m->from);
+        count_read(c, sums, op, &w->key[m->key], m->from);
+        count_use(sums, held, m->from);
         bytes[0][m->from] += m->size;
         if (m->kind == PROMOTE) leave(held, m->from);
         break;
     case MISS:
-        count_read(c, op, &w->key[m->key], NONE);
+        count_read(c, sums, op, &w->key[m->key], NONE);
         break;
     case DEMOTE:
     case COPY:
@@ -62,10 +67,10 @@ static void count_move(Counts *c, const Workload *w, const TraceOp *op, const Pl
         /* fall through */
     case STORE:
         bytes[1][m->to] += m->size;
-        count_entry(c, held, m->to);
+        count_entry(sums, held, m->to);
         break;
     case DROP:
-        count_drop(c, held, m->from);
+        count_drop(sums, held, m->from);
         break;
     case DELETE:
         if (m->from != NONE) leave(held, m->from);
@@ -73,19 +78,66 @@ static void count_move(Counts *c, const Workload *w, const TraceOp *op, const Pl
     }
 }
 
-void stretch_count(const Workload *w, const PlannedOp *ops, int64_t count, const PlannedMove *moves,
-                   Counts *c) {
+/* A read that misses is stored anew, unless a tier still has the object and only the beginning of
+ * its prefix is gone. */
+static void count_headless(Counter *c, Counts *sums, const TraceOp *op, const PlannedMove *moves,
+                           int64_t count) {
+    bool missed = false, stored = false;
     for (int64_t i = 0; i < count; i++) {
-        const TraceOp *op = &w->op[ops[i].row];
-        int64_t(*bytes)[TIERS] = (int64_t(*)[TIERS])c->bytes + 2 * (int64_t)c->minute[op->request];
-        totals_op(c->totals, (int)ops[i].role);
-        c->requests += !(c->request[op->request] & HAS_OP);
-        c->request[op->request] |= HAS_OP;
-        if (op->phase == PREFILL && ops[i].role != REMOVE)
-            c->prompt_tokens[op->source] += w->key[op->key].tokens;
-        for (int64_t seq = 0; seq < ops[i].moves; seq++, moves++) {
-            totals_move(c->totals, w, ops[i].row, seq, moves);
-            count_move(c, w, op, moves, bytes);
-        }
+        missed |= moves[i].kind == MISS;
+        stored |= moves[i].kind == STORE || moves[i].kind == BYPASS;
+    }
+    if (!missed) return;
+    uint8_t *request = &c->request[op->request];
+    if (stored) *request |= HAS_LOST;
+    else sums->headless += !!(*request & HAS_LOST);
+}
+
+static void count_op(Counter *c, const Workload *w, const PlannedOp *planned,
+                     const PlannedMove *moves) {
+    const TraceOp *op = &w->op[planned->row];
+    int part = c->part_of && c->part_of[op->request];
+    Counts *sums = &c->parts[part];
+    int64_t unwanted[2][TIERS] = {{0}};
+    int64_t(*bytes)[TIERS] = unwanted;
+    if (c->minute) {
+        int64_t minute = part * c->minutes + c->minute[op->request];
+        bytes = (int64_t(*)[TIERS])c->bytes + 2 * minute;
+    }
+    totals_op(&sums->totals, (int)planned->role);
+    sums->requests += !(c->request[op->request] & HAS_OP);
+    c->request[op->request] |= HAS_OP;
+    if (op->phase == PREFILL && planned->role != REMOVE) {
+        int64_t tokens = w->key[op->key].tokens;
+        sums->prompt_tokens[op->source] += tokens;
+        if (c->prompts) c->prompts[PROMPT_COLUMNS * (int64_t)op->request] += tokens;
+    }
+    for (int64_t seq = 0; seq < planned->moves; seq++) {
+        totals_move(&sums->totals, w, planned->row, seq, &moves[seq]);
+        count_move(c, sums, w, op, &moves[seq], bytes);
+    }
+    count_headless(c, sums, op, moves, planned->moves);
+}
+
+/* What the fingerprint covers: seven numbers per move. */
+static void write_rows(int64_t op_id, const PlannedMove *moves, int64_t count, int64_t *rows) {
+    for (int64_t seq = 0; seq < count; seq++, moves++, rows += 7) {
+        rows[0] = op_id;
+        rows[1] = seq;
+        rows[2] = moves->kind;
+        rows[3] = moves->key;
+        rows[4] = moves->from;
+        rows[5] = moves->to;
+        rows[6] = moves->size;
+    }
+}
+
+void stretch_count(const Workload *w, const PlannedOp *ops, int64_t count, const PlannedMove *moves,
+                   Counter *c, int64_t *rows) {
+    for (int64_t i = 0; i < count; moves += ops[i++].moves) {
+        count_op(c, w, &ops[i], moves);
+        if (!rows) continue;
+        write_rows(w->op[ops[i].row].op_id, moves, ops[i].moves, rows);
+        rows += 7 * ops[i].moves;
     }
 }

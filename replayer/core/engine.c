@@ -613,6 +613,7 @@ int64_t core_sizes(int64_t *out) {
         sizeof(PlannedMove), sizeof(TierRules),    sizeof(Rules),    sizeof(Account),
         sizeof(Totals),      sizeof(Load),         sizeof(Op),       sizeof(Move),
         sizeof(Unfinished),  sizeof(Device),       sizeof(PlannedOp), sizeof(Counts),
+        sizeof(Counter),
         sizeof(Fault),       sizeof(BlockIO),      sizeof(Extent),   sizeof(Object),
         sizeof(Settings),    sizeof(Job),          sizeof(Record),   sizeof(State),
         sizeof(Station),     sizeof(Profile),

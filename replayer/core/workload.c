@@ -67,38 +67,3 @@ void totals_move(Totals *t, const Workload *w, int64_t row, int64_t seq, const P
     if (m->kind == MISS || (m->kind == BYPASS && !seq))
         t->recomputed_tokens += w->key[m->key].tokens;
 }
-
-/* Add a batch of a plan to the totals, and write what the fingerprint covers: seven numbers per
- * move. */
-void stretch_tell(const Workload *w, const PlannedOp *ops, int64_t count, const PlannedMove *moves,
-                  Totals *totals, int64_t *rows) {
-    for (int64_t i = 0; i < count; i++) {
-        totals_op(totals, (int)ops[i].role);
-        for (int64_t seq = 0; seq < ops[i].moves; seq++, moves++, rows += 7) {
-            totals_move(totals, w, ops[i].row, seq, moves);
-            rows[0] = w->op[ops[i].row].op_id;
-            rows[1] = seq;
-            rows[2] = moves->kind;
-            rows[3] = moves->key;
-            rows[4] = moves->from;
-            rows[5] = moves->to;
-            rows[6] = moves->size;
-        }
-    }
-}
-
-/* Add the bytes that a batch of a plan reads from and writes to each tier to the class (for
- * example, a minute) of the request that asks for them: bytes[class][read or write][tier]. */
-void stretch_offer(const Workload *w, const PlannedOp *ops, int64_t count, const PlannedMove *moves,
-                   const int32_t *class, int64_t *bytes) {
-    for (int64_t i = 0; i < count; i++) {
-        int64_t(*of)[TIERS] =
-            (int64_t(*)[TIERS])bytes + 2 * (int64_t) class[w->op[ops[i].row].request];
-        for (const PlannedMove *end = moves + ops[i].moves; moves < end; moves++) {
-            bool demoted = moves->kind == DEMOTE || moves->kind == COPY;
-            if (demoted || moves->kind == HIT || moves->kind == PROMOTE)
-                of[0][moves->from] += moves->size;
-            if (demoted || moves->kind == STORE) of[1][moves->to] += moves->size;
-        }
-    }
-}

@@ -31,10 +31,10 @@ from replayer.bindings.compiled import (
 from replayer.bindings.faults import describe_fault
 from replayer.engine.move_executor import MoveExecutor, Staging
 from replayer.machine.device_counters import RunDelays
+from replayer.planning.counts import MoveTotals
 from replayer.planning.executing import ROW_NUMBERS, Flush, Records, Rows, list_unfinished, make_settings
 from replayer.planning.pace import PlanWindow, Span
 from replayer.planning.plan import Plan, free_live
-from replayer.planning.plan_summary import MoveTotals
 from replayer.record.options import Verify
 from replayer.record.wording import causes_of, commonest
 from replayer.tiers.base import Tier

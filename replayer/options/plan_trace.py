@@ -10,9 +10,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from replayer.options.resolving import overlay_recipe, resolve_plan
+from replayer.planning.counts import PlanSummary
 from replayer.planning.moves import Stretch
 from replayer.planning.plan import Plan
-from replayer.planning.plan_summary import PlanSummary
 from replayer.planning.plan_table import tabulate
 from tracegen.schema import Trace
 

@@ -28,16 +28,15 @@ from replayer.bindings.compiled import (
     view,
 )
 from replayer.models.geometry import TokenBytes
+from replayer.planning.counts import PlanCounts, PlanSummary
 from replayer.planning.moves import Stretch
 from replayer.planning.order import Order
 from replayer.planning.pace import Demand, Pace
 from replayer.planning.plan_hash import PlanHash
-from replayer.planning.plan_summary import Account, MoveTotals, PlanSummary
 from replayer.planning.trace_selection import OpSource, Selection
 from replayer.planning.workload import Workload
-from replayer.record.columns import ARRANGED_PLAN_VERSION, CHECKPOINT_OPS, TIERS
+from replayer.record.columns import ARRANGED_PLAN_VERSION, CHECKPOINT_OPS
 from replayer.record.options import Lookup
-from replayer.record.run_info import PeakBytes
 from tracegen.errors import InputError
 
 STRETCH_OPS: Final = 1 << 13  # more ops would leave the CPU's caches
@@ -236,21 +235,23 @@ class Plan:
         self,
         advance: Callable[[int], object] = lambda _ops: None,
         looks: Sequence[Look] = (),
+        counts: PlanCounts | None = None,
     ) -> PlanSummary:
         """Plan the whole trace and summarise it. A plan can be simulated any number of times.
 
         Args:
             advance: takes the number of ops planned since its last call.
             looks: observers that see every stretch.
+            counts: gets the plan's counts, of all requests in one part.
         """
-        totals = MoveTotals()
-        planner = self.planner()
+        counts = counts or PlanCounts(self.workload)
         fingerprint = PlanHash(self.options.plan_version)
         planned = 0
         with ThreadPoolExecutor(1) as pool:  # hashing releases the GIL, as planning does
             hashing: Future[None] | None = None
+            planner = self.planner()
             for stretch in planner.stretches():
-                moves = totals.add(self.workload, stretch)
+                moves = counts.list_moves(stretch)
                 positions = self._positions(stretch, planned)
                 ends = np.cumsum(stretch.ops["moves"])
                 if hashing is not None:
@@ -263,7 +264,26 @@ class Plan:
                 advance(len(stretch.ops))
             if hashing is not None:
                 hashing.result()
-        return _summarise(planner.account(), totals, fingerprint)
+        _close(planner, counts)
+        return PlanSummary.of(counts, fingerprint)
+
+    def count(
+        self,
+        counts: PlanCounts,
+        advance: Callable[[int], object] = lambda _ops: None,
+    ) -> PlanCounts:
+        """Plan the whole trace, and return its counts, without a fingerprint.
+
+        Args:
+            counts: gets them.
+            advance: takes the number of ops planned since its last call.
+        """
+        planner = self.planner()
+        for stretch in planner.stretches():
+            counts.add(stretch)
+            advance(len(stretch.ops))
+        _close(planner, counts)
+        return counts
 
     def _positions(self, stretch: Stretch, planned: int) -> NDArray[np.int64]:
         """Return the positions of a stretch's ops, shape (ops,); in trace order their op_ids."""
@@ -278,19 +298,12 @@ def free_live(placement: int) -> None:
     _placement_free(placement)
 
 
-def _summarise(account: Account, totals: MoveTotals, fingerprint: PlanHash) -> PlanSummary:
-    """Put a summary together; the moves must leave the bytes that the placement accounts for."""
-    assert totals.left_bytes() == account.used_bytes, "the account of bytes is adrift"
-    sums = totals.to_info()
-    return PlanSummary(
-        **{name: getattr(sums, name) for name in sums.__struct_fields__},
-        peak_bytes=PeakBytes(**dict(zip(TIERS, account.peak_bytes, strict=True))),
-        plan_fingerprint=fingerprint.hexdigest(),
-        plan_checkpoints=tuple(fingerprint.checkpoints),
-        peak_objects=account.peak_objects,
-        largest_object=account.largest_object,
-        offers=account.offers,
-    )
+def _close(planner: "Planner", counts: PlanCounts) -> None:
+    """Note the placement's account, which the moves counted must agree with."""
+    counts.account = planner.account()
+    if not counts.has_parts:
+        used = list(counts.account.used)
+        assert counts.totals.left_bytes() == used, "the account of bytes is adrift"
 
 
 class Planner:
@@ -334,11 +347,11 @@ class Planner:
             planned = view(ops.value, count, PLANNED_OP)
             yield Stretch(planned, view(moves.value, int(planned["moves"].sum()), PLANNED))
 
-    def account(self) -> Account:
+    def account(self) -> AccountStruct:
         """Return the placement's account of its tiers up to the last stretch."""
         account = AccountStruct()
         _placement_account(_planner_placement(self.handle), compiled.reference(account))
-        return Account.of(account)
+        return account
 
     def __del__(self) -> None:
         if getattr(self, "handle", None) is not None:

@@ -22,7 +22,7 @@ from replayer.models.geometry import TokenBytes
 from replayer.planning.pace import Pace
 from replayer.planning.trace_selection import OpSource, Selection
 from tracegen.errors import InputError
-from tracegen.schema import DTYPES, ENUMS, Columns
+from tracegen.schema import DECODE, DTYPES, ENUMS, Columns
 
 BATCH_OPS: Final = 1 << 18
 _MAX_NUMBER: Final = (1 << 31) - 1  # rows, keys and requests are numbered with 31 bits
@@ -88,8 +88,8 @@ class Workload:
 
     def _take(self, batch: Columns, trace: OpSource) -> None:
         """Add the ops of a batch."""
-        highest_key = int(batch["key"].max(initial=-1))
-        highest_request = int(batch["request_id"].max(initial=-1))
+        names = ("key", "request_id")
+        highest_key, highest_request = (int(batch[name].max(initial=-1)) for name in names)
         if max(highest_key, highest_request) > _MAX_NUMBER:
             raise InputError(
                 f"it has more than {_MAX_NUMBER:,} keys or requests",
@@ -194,6 +194,10 @@ class Workload:
         """Return the tokens of the objects of the ops of these rows, shape as `rows`."""
         tokens: NDArray[np.int32] = self._op["tokens"][rows]
         return tokens
+
+    def decode_share(self) -> float:
+        """Return the share of the ops that are of decode steps."""
+        return float((self._op["phase"] == DECODE).mean()) if self.ops else 0.0
 
     def arrivals(self) -> NDArray[np.int64]:
         """Return when each request arrives in the trace, in ns; shape (requests,).

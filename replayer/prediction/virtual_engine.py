@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replayer.bindings.compiled import RECORD, ProfileStruct, State, call, reference, refuse_memory, view
+from replayer.planning.counts import MoveTotals
 from replayer.planning.executing import ROW_NUMBERS, Flush, list_unfinished, make_settings
 from replayer.planning.pace import PlanWindow, Span
 from replayer.planning.plan import Plan, free_live
-from replayer.planning.plan_summary import MoveTotals
 from replayer.record.options import Verify
 
 _FLUSH_ROWS: Final = 1 << 16

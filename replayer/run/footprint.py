@@ -1,9 +1,9 @@
 """The most objects and bytes that an execution may have in each tier at a time."""
 
+from replayer.planning.counts import PlanSummary
 from replayer.planning.moves import NVME
 from replayer.planning.pace import PlanWindow
 from replayer.planning.plan import Plan
-from replayer.planning.plan_summary import PlanSummary
 from replayer.record.columns import TIERS
 from replayer.record.run_info import PairCounts
 from replayer.tiers.base import choose_unit

@@ -7,9 +7,9 @@ from typing import Any
 from replayer.engine.move_executor import Staging
 from replayer.machine import description
 from replayer.options.settings import Settings
+from replayer.planning.counts import PlanSummary
 from replayer.planning.moves import CPU, GPU, NVME
 from replayer.planning.plan import Plan
-from replayer.planning.plan_summary import PlanSummary
 from replayer.record.columns import TIERS
 from replayer.record.run_info import Warning  # noqa: A004 (run.json's word)
 from replayer.run.footprint import most_objects, nvme_room

@@ -6,10 +6,10 @@ from typing import Final
 from replayer.machine import description, free_memory
 from replayer.machine.reserve import find_existing, free_bytes
 from replayer.options.settings import Settings
+from replayer.planning.counts import PlanSummary
 from replayer.planning.moves import CPU, NVME
 from replayer.planning.pace import PlanWindow, Span
 from replayer.planning.plan import Plan
-from replayer.planning.plan_summary import PlanSummary
 from replayer.record.run_info import Warning  # noqa: A004 (run.json's word)
 from replayer.record.run_parts import Storage
 from replayer.record.wording import describe_cut, drive

@@ -8,9 +8,9 @@ import msgspec
 
 from replayer.options.recorded import record_load, record_plan
 from replayer.options.settings import Settings
+from replayer.planning.counts import PlanSummary
 from replayer.planning.pace import Span
 from replayer.planning.plan import Plan, PlanOptions
-from replayer.planning.plan_summary import PlanSummary
 from replayer.record.columns import RUN_VERSION
 from replayer.record.conditions import Conditions, DeviceConditions, SpanConditions, WarmupCondition
 from replayer.record.run_info import RunInfo, TraceInfo

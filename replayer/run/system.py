@@ -11,9 +11,9 @@ from replayer.engine.engine import Engine
 from replayer.engine.move_executor import MoveExecutor
 from replayer.machine.device_counters import Sampler
 from replayer.options.settings import Settings
+from replayer.planning.counts import MoveTotals
 from replayer.planning.executing import Flush
 from replayer.planning.plan import Plan
-from replayer.planning.plan_summary import MoveTotals
 from replayer.record.run_directory import RunDirectory
 from replayer.record.run_info import Warning  # noqa: A004 (run.json's word)
 from replayer.run.opening import OpenTiers

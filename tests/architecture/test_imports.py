@@ -14,7 +14,7 @@ STACKS = {
         " schema trace randomness arrays times typed_files progress errors"
     ),
     "replayer": (
-        "__main__ cli commands experiments profiling run live engine diagnosis sizing simulation options prediction planning tiers"
+        "__main__ cli commands experiments profiling run live engine questions options prediction planning tiers"
         " models arrangements machine schema record bindings"
     ),
     "analysis": (

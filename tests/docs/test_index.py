@@ -18,8 +18,8 @@ ANSWERS = [SECTIONS[question][0] for question in QUESTIONS]
 """The first page of each question."""
 
 ENDS_WITH_PICTURE = (
-    *("what-if.md", "sizing.md", "users.md", "why.md", "policies.md", "worth-it.md", "wear.md", "your-own-log.md"),
-    *("many-hosts.md", "simulating.md", "choosing.md", "load-curve.md", "two-drives.md", "comparing.md"),
+    *("what-if.md", "sizing.md", "why.md", "policies.md", "wear.md", "your-own-log.md"),
+    *("many-hosts.md", "simulating.md", "load-curve.md", "two-drives.md", "comparing.md"),
     "reporting.md",
 )
 

@@ -18,8 +18,8 @@ from tests.support.paths import ROOT
 from tracegen.schema import Trace
 
 PAGES = (
-    *("your-own-log.md", "load-curve.md", "many-hosts.md", "from-kv-cache-py.md", "simulating.md", "choosing.md"),
-    *("what-if.md", "users.md", "submitting.md", "two-drives.md", "exchange.md", "sizing.md", "worth-it.md"),
+    *("your-own-log.md", "load-curve.md", "many-hosts.md", "from-kv-cache-py.md", "simulating.md"),
+    *("what-if.md", "submitting.md", "two-drives.md", "exchange.md", "sizing.md"),
     *("wear.md", "scenarios.md", "policies.md"),
 )
 ONE_CASE = """
@@ -137,10 +137,10 @@ def place(tmp_path: Path) -> Path:
         "drive.toml": ONE_CASE,
         "options.toml": "".join(options),
         "load.toml": replaced(load, load_changes),
-        "server.toml": replaced(block("choosing.md", "toml"), server),
+        "server.toml": replaced(block("simulating.md", "toml"), server),
         "twice.toml": block("wear.md", "toml"),
         "to_mooncake.py": block("your-own-log.md"),
-        "sixtyfourth.json": block("choosing.md", "json"),
+        "sixtyfourth.json": block("simulating.md", "json"),
     }
     for name, text in files.items():
         (tmp_path / name).write_text(text)

@@ -41,7 +41,7 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("page", ["sizing.md", "worth-it.md", "wear.md", "policies.md", "why.md", "your-own-log.md"])
+@pytest.mark.parametrize("page", ["sizing.md", "wear.md", "policies.md", "why.md", "your-own-log.md"])
 def test_outputs_of_the_page_are_those_of_its_commands(page: str, place: Path) -> None:
     told = printed(page)
     last = max(number for number, (_, output) in enumerate(told) if output)

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from replayer.models.geometry import TokenBytes
+from replayer.planning.counts import PlanCounts
 from replayer.planning.plan import Plan, Planner, PlanOptions, Usable
 from replayer.planning.plan_hash import PlanHash
-from replayer.planning.plan_summary import MoveTotals
 from replayer.schema import CHECKPOINT_OPS, MOVES, TIERS
 from tests.replayer import waterfall_oracle
 from tests.support import traces
@@ -49,7 +49,7 @@ def told(plan: Plan, planner: Planner, cut: int) -> Iterator[list[Row]]:
     """Rows of the plan, in stretches of `cut` ops."""
     for stretch in planner.stretches(cut):
         assert len(stretch.ops) <= cut
-        rows = MoveTotals().add(plan.workload, stretch).tolist()
+        rows = PlanCounts(plan.workload).list_moves(stretch).tolist()
         yield [(i, s, MOVES[m], *rest) for i, s, m, *rest in rows]
 
 
@@ -180,9 +180,9 @@ def test_move_by_move_as_the_oracle(
     planner = plan.planner()
     assert [row for part in told(plan, planner, cut) for row in part] == expected
     found = planner.account()
-    assert all(limit is None or most <= limit for most, limit in zip(found.peak_bytes, limits, strict=True))
-    assert (found.used_bytes, found.peak_bytes, found.peak_objects) == tuple(map(tuple, add_up(expected)))
-    assert found.largest_object == max(batch["tokens"])
+    assert all(limit is None or most <= limit for most, limit in zip(found.peak, limits, strict=True))
+    assert [list(found.used), list(found.peak), list(found.peak_objects)] == list(add_up(expected))
+    assert found.largest == max(batch["tokens"])
 
 
 def add_up(rows: list[Row]) -> tuple[list[int], list[int], list[int]]:
@@ -205,7 +205,7 @@ def test_the_fingerprint_as_the_oracle(picks: list[tuple[str, int, int]], sizes:
     plan, expected = waterfall(batch, limits), waterfall_oracle.moves(as_oracle(batch), limits)
     hashed = PlanHash(1)
     for stretch in plan.planner().stretches():
-        hashed.add(MoveTotals().add(plan.workload, stretch))
+        hashed.add(PlanCounts(plan.workload).list_moves(stretch))
     assert hashed.hexdigest() == waterfall_oracle.fingerprint(expected)
     assert plan.simulate().plan_fingerprint == hashed.hexdigest()
 

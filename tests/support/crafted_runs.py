@@ -14,11 +14,11 @@ import numpy as np
 import polars as pl
 
 from replayer.models.geometry import TokenBytes
+from replayer.planning.counts import PlanCounts
 from replayer.planning.moves import Stretch
 from replayer.planning.order import Order
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.planning.plan_hash import PlanHash
-from replayer.planning.plan_summary import MoveTotals
 from replayer.record.run_directory import RunDirectory
 from replayer.schema import LOG_COLUMNS, LOG_ENUMS
 from tests.support.paths import ROOT
@@ -119,14 +119,15 @@ def _planned(requests: int, cpu_objects: int, nvme_objects: int | None, executed
         capacity = (Decimal(0), gib * cpu_objects, None if nvme_objects is None else gib * nvme_objects)
         order = Order("run", "crafted", op_ids=np.arange(len(batch["op_id"]))) if ordered else Order()
         options = PlanOptions(TokenBytes(PER_TOKEN), capacity, headroom=Decimal(1), order=order)
-        plan, totals, hashed = Plan(trace, options), MoveTotals(), PlanHash(options.plan_version)
+        plan, hashed = Plan(trace, options), PlanHash(options.plan_version)
         whole = msgspec.to_builtins(plan.simulate().to_info())
         planner = plan.planner()
         part = next(planner.stretches(len(batch["op_id"])))
         ops = part.ops[:executed]
-        moved = totals.add(plan.workload, Stretch(ops, part.moves[: int(ops["moves"].sum())]))
+        counts = PlanCounts(plan.workload)
+        moved = counts.list_moves(Stretch(ops, part.moves[: int(ops["moves"].sum())]))
         hashed.add(moved)
-        counted = msgspec.to_builtins(totals.to_info())
+        counted = msgspec.to_builtins(counts.totals.to_info())
         of_op = np.repeat(ops["row"], ops["moves"])
         mine = {name: column[of_op].astype(np.int64) for name, column in batch.items()}
         names = ("op_id", "seq", "move", "key", "from_tier", "to_tier", "size_bytes")

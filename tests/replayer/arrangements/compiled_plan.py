@@ -7,9 +7,9 @@ import numpy as np
 
 from replayer.arrangements.loading import make_arrangement
 from replayer.models.geometry import TokenBytes
+from replayer.planning.counts import PlanCounts
 from replayer.planning.order import Order
 from replayer.planning.plan import Plan, PlanOptions
-from replayer.planning.plan_summary import MoveTotals
 from replayer.schema import MOVES
 from tests.replayer.arrangements.oracle import Row
 from tests.replayer.arrangements.tiers import Table, Usable
@@ -43,6 +43,6 @@ def rows_of(plan: Plan, most: int = 10**6) -> list[Row]:
     """The moves, planned in stretches of so many ops."""
     told: list[Row] = []
     for stretch in plan.planner().stretches(most):
-        rows = MoveTotals().add(plan.workload, stretch).tolist()
+        rows = PlanCounts(plan.workload).list_moves(stretch).tolist()
         told += [(i, s, MOVES[m], *rest) for i, s, m, *rest in rows]
     return told

@@ -151,16 +151,15 @@ def test_belady_needs_an_order_that_is_known(trace: Trace) -> None:
             replayer.plan(trace, **settings, **more)
 
 
-def test_the_title_names_the_rules(trace: Trace) -> None:
+def test_a_plan_names_its_rules(trace: Trace) -> None:
     def title(*flags: str) -> str:
-        return here("replayer", "plan", trace.path, *SIZES, *flags).stdout.splitlines()[0]
+        return here("replayer", "plan", trace.path, *SIZES, *flags).stdout.splitlines()[1]
 
-    assert "; arrangement waterfall; " in title()
-    assert "; arrangement waterfall, promoting; " in title("--set", "promote=true")
-    assert "; arrangement lmcache; " in title("--arrangement", "lmcache")
-    assert "; arrangement lmcache, ttl_s=60, policy=s3fifo; " in title(
-        "--arrangement", "lmcache", "--set", "ttl=60", "--policy", "s3fifo"
-    )
+    assert title().endswith("; arrangement waterfall")
+    assert title("--set", "promote=true").endswith("; arrangement waterfall, promoting")
+    assert title("--arrangement", "lmcache").endswith("; arrangement lmcache")
+    changed = title("--arrangement", "lmcache", "--set", "ttl=60", "--policy", "s3fifo")
+    assert changed.endswith("; arrangement lmcache, ttl_s=60, policy=s3fifo")
     mixed = choose_arrangement("aibrix-hot", "cpu=lru")
     assert describe_arrangement(mixed) == "aibrix-hot, cpu.policy=lru"
 

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from replayer.models.geometry import TokenBytes
+from replayer.planning.counts import PlanCounts  # fmt: skip
 from replayer.planning.order import Order
 from replayer.planning.pace import Demand, Pace, PlanWindow
 from replayer.planning.plan import Plan, PlanOptions, Usable, free_live
-from replayer.planning.plan_summary import MoveTotals  # fmt: skip
 from replayer.run.footprint import most_objects
 from tests.replayer.ordering import strategies
 from tests.replayer.ordering.world import World, many, run, workload_of
@@ -88,7 +88,9 @@ def test_placement_that_is_decided_on_the_way(
     op_ids = plan.workload.op_ids()
     again = Plan(trace, replace(options, order=Order("run", op_ids=op_ids[rows])))
     told = [
-        row for stretch in again.planner().stretches() for row in MoveTotals().add(again.workload, stretch).tolist()
+        row
+        for stretch in again.planner().stretches()
+        for row in PlanCounts(again.workload).list_moves(stretch).tolist()
     ]
     assert [
         [op_ids[move.op.row], move.seq, move.kind, move.key, move.source, move.target, move.size] for move in ended

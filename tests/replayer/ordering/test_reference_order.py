@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from replayer.planning.counts import PlanCounts
 from replayer.planning.pace import Demand
 from replayer.planning.plan import Plan, PlanOptions
-from replayer.planning.plan_summary import MoveTotals
 from replayer.schema import MOVES
 from tests.replayer import order_oracle
 from tests.replayer.ordering.strategies import UNIT, capacities, columns, demand, device, headrooms, options, rows
@@ -21,7 +21,7 @@ def planned(trace: Trace, chosen: PlanOptions, most: int) -> list[Any]:
     plan = Plan(trace, chosen)
     found: list[Any] = []
     for stretch in plan.planner().stretches(most):
-        found += MoveTotals().add(plan.workload, stretch).tolist()
+        found += PlanCounts(plan.workload).list_moves(stretch).tolist()
     return [(a, b, MOVES[c], *more) for a, b, c, *more in found]
 
 

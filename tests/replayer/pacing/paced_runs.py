@@ -16,10 +16,10 @@ from typing import Any
 import polars as pl
 
 from replayer.models.geometry import TokenBytes
+from replayer.planning.counts import PlanCounts
 from replayer.planning.order import DEFAULT_REFERENCE, Order, load_reference
 from replayer.planning.pace import Pace
 from replayer.planning.plan import Plan, PlanOptions
-from replayer.planning.plan_summary import MoveTotals
 from replayer.planning.trace_selection import Selection
 from replayer.run.replay import replay
 from replayer.schema import MOVES, parts
@@ -255,7 +255,9 @@ def plan_of(trace: Trace, chosen: PlanOptions) -> list[list[waterfall_oracle.Row
     else:
         plan, rows = Plan(trace, chosen), []
         for stretch in plan.planner().stretches():
-            rows += [(a, b, MOVES[c], *more) for a, b, c, *more in MoveTotals().add(plan.workload, stretch).tolist()]
+            rows += [
+                (a, b, MOVES[c], *more) for a, b, c, *more in PlanCounts(plan.workload).list_moves(stretch).tolist()
+            ]
     return [list(ops) for _, ops in groupby(rows, key=lambda row: row[0])]
 
 

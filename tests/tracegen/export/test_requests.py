@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from replayer.models.geometry import TokenBytes
+from replayer.planning.counts import PlanCounts
 from replayer.planning.moves import HIT
 from replayer.planning.plan import Plan, PlanOptions
-from replayer.planning.plan_summary import MoveTotals
 from tests.support import traces
 from tests.support.imports import EXCERPT, FULL, imported
 from tests.tracegen.export.exports import _sized, requests_of, rows_of
@@ -150,6 +150,6 @@ def hits_of_last_half(blocks: Trace, trace: Trace, capacity: int) -> int:
     plan = Plan(blocks, PlanOptions(TokenBytes(2048), (Decimal(0), Decimal(0), room)))
     of = traces.joined(list(trace.batches()))
     late = of["request_id"] >= trace.metadata.counts["requests"] // 2
-    moved = [MoveTotals().add(plan.workload, part) for part in plan.planner().stretches()]
+    moved = [PlanCounts(plan.workload).list_moves(part) for part in plan.planner().stretches()]
     hits = np.concatenate([rows[rows[:, 2] == HIT, 0] for rows in moved])
     return int(of["tokens"][hits[late[hits]]].sum())

@@ -1,1 +1,0 @@
-"""Reasons why a tier brings little, found in a plan's counts."""

@@ -1,0 +1,299 @@
+"""The cells of a grid, all combinations of settings, and their plans, made in parallel."""
+
+import itertools
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any, Final
+
+from replayer.arrangements.arrangement import WATERFALL, Arrangement
+from replayer.arrangements.loading import load_arrangement
+from replayer.options.resolving import overlay_recipe, resolve_plan
+from replayer.planning.counts import BYS, Minutes, PlanCounts
+from replayer.planning.plan import Plan, PlanOptions, Usable
+from replayer.planning.workload import Workload
+from replayer.prediction.profile import Profile
+from replayer.prediction.profile_range import check_range
+from replayer.questions.columns import tabulate_counts
+from replayer.questions.times import predict_cell
+from replayer.record.columns import TIERS
+from replayer.record.options import Lookup
+from replayer.record.simulation import Cell
+from tracegen.errors import InputError
+from tracegen.schema import Trace
+
+AXES: Final = (
+    *("model", "gpu_mem_gb", "cpu_mem_gb", "storage_capacity_gb"),
+    *("arrangement", "policy", "ttl", "chunk_tokens"),
+)
+"""Settings of a plan that may have several values, from the slowest axis to the fastest."""
+_CAPACITIES: Final = ("gpu_mem_gb", "cpu_mem_gb", "storage_capacity_gb")
+MOST_CELLS: Final = 10_000
+"""A larger grid is made only if the user asks for it twice."""
+
+
+@dataclass(frozen=True)
+class GridCell:
+    """One combination of values.
+
+    Attributes:
+        number: of the cell; the last axis changes fastest.
+        model: name of the model.
+        options: everything that its plan depends on except the trace.
+    """
+
+    number: int
+    model: str
+    options: PlanOptions
+
+    def describe(self) -> Cell:
+        """Return its columns of settings."""
+        options, rules = self.options, self.options.arrangement
+        gpu, cpu, nvme = (None if gib is None else float(gib) for gib in options.capacity_gib)
+        usable = options.usable()
+        order = options.order
+        return {
+            "cell": self.number,
+            "model": self.model,
+            "bytes_per_token": options.bytes_per_token.per_token,
+            "gpu_mem_gb": gpu,
+            "cpu_mem_gb": cpu,
+            "storage_capacity_gb": nvme,
+            "headroom": float(options.headroom),
+            **{f"{tier}_usable_bytes": size for tier, size in zip(TIERS, usable, strict=True)},
+            "arrangement": rules.name,
+            "policy": _name_policies(rules, usable),
+            "ttl_s": rules.ttl_s,
+            "chunk_tokens": rules.chunk_tokens,
+            "order": order.kind if order.name is None else f"{order.kind}:{order.name}",
+        }
+
+
+def _name_policies(arrangement: Arrangement, usable: Usable) -> str:
+    """Name the policy of all tiers that exist; or, where they differ, of each."""
+    exists = dict(zip(TIERS, usable, strict=True))
+    names = {tier: rules.policy for tier, rules in arrangement.tiers().items() if exists[tier] != 0}
+    if len(set(names.values())) == 1:
+        return next(iter(names.values()))
+    return ",".join(f"{tier}={policy}" for tier, policy in names.items())
+
+
+def find_arrangements(names: Sequence[str]) -> list[Arrangement]:
+    """Return the values of the axis `arrangement`.
+
+    Raises:
+        InputError: a name is unknown, or two arrangements have the same name.
+    """
+    found = [*map(load_arrangement, names)]
+    known = [arrangement.name for arrangement in found]
+    for name in known:
+        if known.count(name) > 1:
+            problem, remedy = "is named twice", "leave one out"
+            raise InputError(problem, remedy, subject=name, setting="arrangement")
+    return found or [WATERFALL]
+
+
+def make_grid(
+    trace: Trace,
+    axes: Mapping[str, Sequence[object]],
+    settings: Mapping[str, object],
+) -> list[GridCell]:
+    """Resolve each combination of the axes' values to the options of a plan.
+
+    Args:
+        trace: carries a recipe with values for settings that are absent.
+        axes: values by setting.
+        settings: the same in all cells.
+
+    Raises:
+        InputError: a setting is wrong, or a cell has no tier.
+    """
+    cells: list[GridCell] = []
+    for values in itertools.product(*axes.values()):
+        chosen: dict[str, Any] = dict(zip(axes, values, strict=True))
+        # The order of the first cell serves all, as a run's order is long.
+        own = {"order": "trace"} if cells else {}
+        model, options = _resolve_cell(trace, {**settings, **own}, chosen)
+        if cells:
+            options = replace(options, order=cells[0].options.order)
+        cells.append(GridCell(len(cells), model, options))
+    return cells
+
+
+def _resolve_cell(
+    trace: Trace,
+    settings: Mapping[str, object],
+    chosen: Mapping[str, object],
+) -> tuple[str, PlanOptions]:
+    """Resolve the settings of a cell; an error names its capacities."""
+    try:
+        return resolve_plan(trace, overlay_recipe(trace, {**settings, **chosen}))
+    except InputError as error:
+        if error.setting is not None or error.subject is not None:
+            raise
+        given = {name: chosen.get(name) for name in _CAPACITIES}
+        sizes = ", ".join(f"`{name}` {gib}" for name, gib in given.items() if gib is not None)
+        problem = f"{error.problem} in the cell with {sizes}"
+        raise InputError(problem, "leave a 0 out of one of the lists") from None
+
+
+class _CancelledError(Exception):
+    """The plan that a thread makes is not wanted any more."""
+
+
+def _get_sizing(options: PlanOptions) -> tuple[Any, ...]:
+    """Return the options that decide the sizes of objects."""
+    rules = options.arrangement
+    return options.bytes_per_token, rules.chunk_tokens, rules.tail, rules.unsaved_tokens
+
+
+@dataclass(frozen=True)
+class LoadedTrace:
+    """A trace in memory, shared by the plans of all cells.
+
+    Attributes:
+        trace: the trace.
+        workloads: its selected ops, by what decides the sizes of objects.
+        minutes: when its requests arrive.
+    """
+
+    trace: Trace
+    workloads: dict[tuple[Any, ...], Workload]
+    minutes: Minutes
+
+    @classmethod
+    def load(cls, trace: Trace, cells: Sequence[GridCell]) -> "LoadedTrace":
+        """Load the ops that cells select, which are the same for all.
+
+        Raises:
+            InputError: the trace breaks an invariant.
+        """
+        first = cells[0].options
+        workload = Workload(trace, first.selection, first.bytes_per_token)
+        workloads: dict[tuple[Any, ...], Workload] = {}
+        for options in (_lift_limits(first, "independent"), *(cell.options for cell in cells)):
+            sizing = _get_sizing(options)
+            if sizing not in workloads:
+                sizes = (options.bytes_per_token, options.arrangement)
+                workloads[sizing] = workload.with_sizes(*sizes)
+        return cls(trace, workloads, Minutes(workload))
+
+    def plan(self, options: PlanOptions) -> Plan:
+        """Return the plan of the trace with these options."""
+        return Plan(self.trace, options, self.workloads[_get_sizing(options)])
+
+
+def check_cells(loaded: LoadedTrace, cells: Sequence[GridCell], profile: Profile) -> list[str]:
+    """Return what is doubtful about predicting cells from a profile, each sentence once.
+
+    Raises:
+        InputError: the profile lacks a tier of a cell, or a cell is far outside of it.
+    """
+    plans = (loaded.plan(cell.options) for cell in cells)
+    warnings = [warning.text for plan in plans for warning in check_range(plan, profile)]
+    return list(dict.fromkeys(warnings))
+
+
+class CellPlanner:
+    """Plans cells in threads; compiled code plans without the interpreter's lock.
+
+    Args:
+        loaded: the trace.
+        threads: cells planned at a time; each takes memory for its tiers.
+        hashes: whether each plan gets its fingerprint, which takes time.
+        profile: predicts the times of each cell; None: there are no times.
+    """
+
+    def __init__(
+        self,
+        loaded: LoadedTrace,
+        threads: int,
+        *,
+        hashes: bool = False,
+        profile: Profile | None = None,
+    ) -> None:
+        self._loaded = loaded
+        self._threads = threads
+        self._hashes = hashes
+        self._profile = profile
+        self._cancelled = threading.Event()
+        self._advance: Callable[[int], object] = lambda _ops: None
+        self._lock = threading.Lock()  # of _advance
+
+    def total_ops(self, cells: Sequence[GridCell]) -> int:
+        """Return the number of ops that `plan_all` plans, and executes on a computed clock."""
+        plans = len(cells) + len(self._unlimited(cells))
+        if self._profile is not None:
+            plans += len(cells)
+        return plans * next(iter(self._loaded.workloads.values())).ops
+
+    def plan_all(
+        self,
+        cells: Sequence[GridCell],
+        advance: Callable[[int], object] = lambda _ops: None,
+    ) -> list[Cell]:
+        """Plan the cells, and return their rows of the table.
+
+        Args:
+            cells: at least one, of the trace that was loaded.
+            advance: takes the number of ops planned since its last call, by one thread at a time.
+
+        Raises:
+            InputError: the order of a run does not fit the trace.
+        """
+        self._advance = advance
+        unlimited = self._unlimited(cells)
+        with ThreadPoolExecutor(self._threads) as pool:
+            bounds = [pool.submit(self._plan, options) for options in unlimited.values()]
+            rows = [pool.submit(self._plan, cell.options, self._profile) for cell in cells]
+            try:
+                for future in as_completed([*bounds, *rows]):
+                    future.result()
+            except BaseException:
+                self._cancelled.set()
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+        rates = {
+            lookup: {f"bound_{by}": bound.result()[f"hit_rate_{by}"] for by in BYS}
+            for lookup, bound in zip(unlimited, bounds, strict=True)
+        }
+        return [
+            cell.describe() | row.result() | rates[self._lookup(cell)]
+            for cell, row in zip(cells, rows, strict=True)  # in the order of the grid
+        ]
+
+    def _lookup(self, cell: GridCell) -> Lookup:
+        return cell.options.choose_lookup(self._loaded.trace)
+
+    def _unlimited(self, cells: Sequence[GridCell]) -> dict[Lookup, PlanOptions]:
+        """Return the options of a plan with unlimited memory, for each lookup of the cells."""
+        lookups = sorted({self._lookup(cell) for cell in cells})
+        return {lookup: _lift_limits(cells[0].options, lookup) for lookup in lookups}
+
+    def _plan(self, options: PlanOptions, profile: Profile | None = None) -> Cell:
+        """Plan one cell; return its columns of counts, and of times if there is a profile."""
+        plan = self._loaded.plan(options)
+        counts = PlanCounts(plan.workload, self._loaded.minutes)
+        fingerprint = None
+        if self._hashes:
+            fingerprint = plan.simulate(self._note, counts=counts).plan_fingerprint
+        else:
+            plan.count(counts, self._note)
+        times = {} if profile is None else predict_cell(plan, profile, self._note)
+        identity: Cell = {"lookup": plan.lookup, "plan_fingerprint": fingerprint}
+        return tabulate_counts(counts, options) | identity | times
+
+    def _note(self, ops: int) -> None:
+        """Report ops that a thread has planned or executed, or end its work."""
+        if self._cancelled.is_set():
+            raise _CancelledError
+        with self._lock:
+            self._advance(ops)
+
+
+def _lift_limits(options: PlanOptions, lookup: Lookup) -> PlanOptions:
+    """Return options under which every object stays: no rules hit more often."""
+    unlimited = (Decimal(0), Decimal(0), None)
+    return replace(options, capacity_gib=unlimited, arrangement=WATERFALL, lookup=lookup)

@@ -1,0 +1,225 @@
+"""The answer of one plan: hits, bytes, footprint and wear."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from replayer.arrangements.loading import describe_arrangement
+from replayer.planning.counts import GIB, PlanSummary
+from replayer.planning.plan import Plan, PlanOptions
+from replayer.questions.columns import SIDES
+from replayer.questions.evidence import PlanEvidence
+from replayer.record.columns import TIERS
+from replayer.record.options import DECODE_WORDS
+from replayer.record.simulation import CellValue
+from tracegen.errors import format_count
+from views.answer import Answer, Cell, Column, Figure, Table
+
+_TB: Final = 10**12
+_TIER_COLUMNS: Final = {
+    "hits": "hits",
+    "stores": "stores",
+    "read_bytes": "read GiB",
+    "write_bytes": "written GiB",
+    "peak_bytes": "peak GiB",
+    "peak_read_gib_s": "busiest minute, read GiB/s",
+    "peak_write_gib_s": "write GiB/s",
+}
+
+
+def answer_plan(
+    evidence: PlanEvidence,
+    summary: PlanSummary,
+    model: str,
+    needs: Sequence[str],
+) -> Answer:
+    """Return what a plan does.
+
+    Args:
+        evidence: the plan, made.
+        summary: of the plan.
+        model: its name.
+        needs: what a run of it needs, a sentence each.
+    """
+    plan, cell = evidence.plan, evidence.cell
+    content = msgspec.to_builtins(summary.to_info())
+    del content["plan_checkpoints"]
+    arrangement = plan.options.arrangement.to_record()
+    copies = content.get("copies", {})
+    ways = content["demotions"] | {f"{way} copied": count for way, count in copies.items()}
+    counts = {name: content[name] for name in ("promotions", "drops", "bypasses")} | ways
+    moves = ", ".join(f"{count:,} {what}" for what, count in counts.items())
+    hits = format_count(evidence.count("hits"), "hit")
+    return Answer(
+        title=f"Plan of {plan.trace.path}",
+        sentence=f"{summary.ops:,} ops, {evidence.reads:,} reads: {hits},"
+        f" {format_count(summary.misses, 'miss', 'misses')},"
+        f" {format_count(summary.recomputed_tokens, 'token')} recomputed.",
+        subject=[*describe_plan(evidence, model), f"plan fingerprint {summary.plan_fingerprint}"],
+        figures=[
+            *list_hit_rates(evidence),
+            Figure(
+                name="write_bytes_per_day_nvme",
+                label="written to nvme per day",
+                value=read_number(cell["write_bytes_per_day_nvme"]),
+                unit="bytes",
+                note=f"at the trace's own times, {_get_span_s(evidence):,.0f} s",
+            ),
+            Figure(
+                name="drive_writes_per_day",
+                label="drive writes per day",
+                value=read_number(cell["drive_writes_per_day"]),
+                note="of this capacity",
+            ),
+        ],
+        tables=[
+            Table(
+                title="Tiers",
+                name="tiers",
+                columns=[Column("tier"), *map(Column, _TIER_COLUMNS.values())],
+                rows=[
+                    [tier, *(_get_size(cell[f"{name}_{tier}"], name) for name in _TIER_COLUMNS)]
+                    for tier in TIERS  # fast to slow
+                ],
+                notes=[moves, *needs],
+            )
+        ],
+        source="a plan, without I/O",
+        data=content
+        | {
+            "trace_fingerprint": plan.trace.metadata.fingerprint,
+            "arrangement": arrangement.name,
+            "rules": arrangement.rules,
+            "decode": plan.options.selection.decode,
+            "order": msgspec.to_builtins(plan.options.order.to_info()),
+            "hit_rate_tokens": cell["hit_rate_tokens"],
+            "offered": describe_load(evidence),
+        },
+    )
+
+
+def list_wear(evidence: PlanEvidence, drive_tb: float | None, tbw: float | None) -> list[Figure]:
+    """Return what the plan wears of a drive: its writes per day, and how long it lasts.
+
+    Args:
+        evidence: the plan.
+        drive_tb: size of the drive in TB of 10^12 bytes; None: unknown.
+        tbw: TB that it bears to be written; None: unknown.
+    """
+    per_day = read_number(evidence.cell["write_bytes_per_day_nvme"])
+    if not per_day:
+        return []
+    writes = per_day / _TB / drive_tb if drive_tb else None
+    days = tbw * _TB / per_day if tbw else None
+    figures = (
+        Figure(
+            name="rated_drive_writes_per_day",
+            label="drive writes per day of the drive",
+            value=writes,
+        ),
+        Figure(
+            name="drive_days",
+            label="days that the drive bears this",
+            value=days,
+            better="higher",
+        ),
+    )
+    return [figure for figure in figures if figure.value is not None]
+
+
+def describe_load(evidence: PlanEvidence) -> dict[str, Any]:
+    """Return what the trace asks of the tiers at its own times; None if all comes at once."""
+    span_s, cell = _get_span_s(evidence), evidence.cell
+    if not span_s:
+        names = (
+            "mean_gib_s",
+            "peak_gib_s",
+            "nvme_write_bytes_per_day",
+            "nvme_drive_writes_per_day",
+        )
+        return {"span_s": 0.0, **dict.fromkeys(names)}
+    mean = {
+        tier: {side: evidence.count(f"{side}_bytes_{tier}") / GIB / span_s for side in SIDES}
+        for tier in TIERS  # fast to slow
+    }
+    peak = {tier: {side: cell[f"peak_{side}_gib_s_{tier}"] for side in SIDES} for tier in TIERS}
+    return {
+        "span_s": span_s,
+        "mean_gib_s": mean,
+        "peak_gib_s": peak,
+        "nvme_write_bytes_per_day": cell["write_bytes_per_day_nvme"],
+        "nvme_drive_writes_per_day": cell["drive_writes_per_day"],
+    }
+
+
+def describe_plan(evidence: PlanEvidence, model: str) -> list[str]:
+    """Return lines that say what was planned: model, rules, order, decode reads and room."""
+    options = evidence.plan.options
+    rules = describe_arrangement(options.arrangement)
+    return [
+        f"{model}, {options.bytes_per_token.per_token:,} bytes per token; arrangement {rules}",
+        f"{_describe_order(options)}; {describe_decode(evidence.plan)}",
+        f"room: {_describe_room(options)}",
+    ]
+
+
+def describe_decode(plan: Plan) -> str:
+    """Say which decode reads are planned, and what share of the ops they are."""
+    selection, workload = plan.options.selection, plan.workload
+    words = DECODE_WORDS[selection.decode]
+    if selection.decode == "reread":
+        return f"{words}, {workload.decode_share():.0%} of the ops, which count in no hit rate"
+    left_out = 1 - workload.ops / max(plan.trace.ops * selection.cycles, 1)
+    is_known = selection.users is None and left_out > 0
+    return f"{words}, {left_out:.0%} of the trace's ops" if is_known else words
+
+
+def _describe_order(options: PlanOptions) -> str:
+    """Describe the order of a plan, with the load it depends on."""
+    order = options.order
+    if order.kind != "reference":
+        return f"in the order of {order.name or 'the trace'}"
+    workers = format_count(options.demand.workers, "worker")
+    return f"by reference {order.name}: pace {options.demand.pace.kind}, {workers}"
+
+
+def _describe_room(options: PlanOptions) -> str:
+    """Describe what each tier has, and how much of it the plan may fill."""
+    rooms = zip(TIERS, options.capacity_gib, options.usable(), strict=True)
+    parts = [
+        f"{tier} unlimited"
+        if usable is None or gib is None
+        else f"{tier} {usable / GIB:,.4g} of {float(gib):,g} GiB usable"
+        for tier, gib, usable in rooms
+        if gib != 0
+    ]
+    return ", ".join(parts)
+
+
+def list_hit_rates(evidence: PlanEvidence) -> list[Figure]:
+    """Return the shares of prompt tokens, of reads and of requests that hit."""
+    labels = {
+        "tokens": "prompt tokens that hit",
+        "ops": "prompts' reads that hit",
+        "requests": "requests that hit",
+    }
+    rates = {by: read_number(evidence.cell[f"hit_rate_{by}"]) for by in labels}
+    return [
+        Figure(name=f"hit_rate_{by}", label=labels[by], value=rate, unit="share", better="higher")
+        for by, rate in rates.items()
+    ]
+
+
+def read_number(value: CellValue) -> float | None:
+    """Return the number in a cell of a simulation."""
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _get_size(value: CellValue, name: str) -> Cell:
+    return value / GIB if name.endswith("_bytes") and isinstance(value, int) else value
+
+
+def _get_span_s(evidence: PlanEvidence) -> float:
+    assert evidence.counts.minutes is not None
+    return evidence.counts.minutes.span_s

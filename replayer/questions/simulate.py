@@ -1,0 +1,158 @@
+"""The answer of a grid of plans: its cells as a table, and which of them hits most."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from replayer.record.options import DECODE_WORDS
+from replayer.record.simulation import (
+    PREDICTED_COLUMNS,
+    SIMULATION_COLUMNS,
+    Cell,
+    CellValue,
+    SimulationInfo,
+)
+from tracegen.errors import InputError, format_count
+from views.answer import Answer, Column, Table
+
+_GREATEST_FIRST: Final = ("hit", "spared", "bound", "wall_clock_tok_s")
+"""Beginnings of the names of columns that are better the more they are."""
+_SETTINGS: Final = {
+    "model": "model",
+    "arrangement": "arrangement",
+    "policy": "policy",
+    "gpu_mem_gb": "gpu GiB",
+    "cpu_mem_gb": "cpu GiB",
+    "storage_capacity_gb": "nvme GiB",
+    "order": "order",
+    "lookup": "lookup",
+    "headroom": "headroom",
+}
+_MEASURES: Final = {
+    "hit_rate_tokens": Column("tokens", "share"),
+    "hit_rate_ops": Column("reads", "share"),
+    "hit_rate_requests": Column("requests", "share"),
+    "elapsed_s": Column("pred. s"),
+    "wall_clock_tok_s": Column("tok/s"),
+    "nvme_read_p95_ms": Column("nvme P95"),
+    "ttfb_p95_ms": Column("TTFB P95"),
+    "recomputed_tokens": Column("recomputed"),
+    "peak_read_gib_s_nvme": Column("read GiB/s"),
+    "write_bytes_per_day_nvme": Column("written GiB"),
+    "drive_writes_per_day": Column("DWPD"),
+}
+"""What the table shows, of the columns that are not zero in all cells."""
+_LEGEND: Final = (
+    "Hits as a share of prompt tokens, of reads, and of requests (all of whose reads hit).",
+    "Recomputed: tokens. nvme: GiB/s in the busiest minute, GiB and drive writes per day.",
+    "Predicted times: seconds, tokens per second, P95 in ms.",
+    "*: the highest hit rate. each column of the file carries its definition.",
+)
+
+
+def find_column(column: str, *, has_times: bool) -> str:
+    """Return the name of a column of the table; hit_rate is that of prompt tokens.
+
+    Args:
+        column: its name.
+        has_times: whether the table has predicted times.
+
+    Raises:
+        InputError: there is no such column.
+    """
+    column = "hit_rate_tokens" if column == "hit_rate" else column
+    if not has_times and column in {predicted.name for predicted in PREDICTED_COLUMNS}:
+        problem = "is predicted from a profile, and there is none"
+        raise InputError(problem, "pass `profile`, too", subject=column, setting="sort")
+    if column not in {known.name for known in SIMULATION_COLUMNS + PREDICTED_COLUMNS}:
+        problem = "no column of the table has this name"
+        remedy = "pass one such as hit_rate or drive_writes_per_day"
+        raise InputError(problem, remedy, subject=column, setting="sort")
+    return column
+
+
+def sort_cells(cells: Sequence[Cell], column: str) -> list[Cell]:
+    """Return the cells with the best first; those without a value come last.
+
+    Args:
+        cells: rows of the table.
+        column: name of a column; more is better for hits and spared tokens, else less.
+    """
+    known = [cell for cell in cells if cell[column] is not None]
+    known.sort(
+        key=lambda cell: cell[column],  # type: ignore[arg-type, return-value]  # of one type
+        reverse=column.startswith(_GREATEST_FIRST),
+    )
+    return known + [cell for cell in cells if cell[column] is None]
+
+
+def answer_simulation(cells: Sequence[Cell], info: SimulationInfo, most: int) -> Answer:
+    """Return the cells of a grid as an answer.
+
+    Args:
+        cells: rows of the table, in the order shown.
+        info: about the table.
+        most: rows shown; the data has all.
+    """
+    rates = [float(cell["hit_rate_tokens"] or 0) for cell in cells]
+    best = cells[rates.index(max(rates))]
+    where = ", ".join(_name_setting(best, axis) for axis in info.axes)
+    settings = [_name_setting(best, name) for name in _SETTINGS if name not in info.axes]
+    subject = [", ".join([*settings, DECODE_WORDS[info.settings["decode"]]])]
+    if info.prediction is not None:
+        kind, profile = info.prediction.kind, info.prediction.profile
+        subject.append(f"times are predicted from the profile {profile} ({kind})")
+    bounds = {"tokens": "prompt tokens", "ops": "reads", "requests": "requests"}
+    known = {words: best[f"bound_{by}"] for by, words in bounds.items()}
+    most_hits = [f"{rate:.1%} of {words}" for words, rate in known.items() if rate is not None]
+    cell_count, op_count = format_count(len(cells), "cell"), format_count(info.ops, "op")
+    return Answer(
+        title=f"{info.trace}: {cell_count} of {op_count} each",
+        sentence=f"{min(rates):.1%} to {max(rates):.1%} of prompt tokens hit, the most with"
+        f" {where or 'these settings'}. Unlimited memory would hit"
+        f" {', '.join(most_hits) or 'nothing: there are no prompts'}.",
+        subject=subject,
+        tables=[_tabulate(cells[:most], rates, info, len(cells) - most)],
+        source="plans, without I/O",
+        data={**msgspec.to_builtins(info), "cells": cells},
+    )
+
+
+def _tabulate(
+    shown: Sequence[Cell],
+    rates: Sequence[float],
+    info: SimulationInfo,
+    hidden: int,
+) -> Table:
+    """Return the cells shown; a star marks the highest of the rates of all."""
+    measures = [name for name in _MEASURES if any(cell.get(name) for cell in shown)]
+    rows: list[list[CellValue]] = []
+    for cell in shown:
+        settings = [_name_value(cell[axis]) for axis in info.axes]
+        rows.append([*settings, *(_convert(cell[name], name) for name in measures)])
+    best = max(rates) if min(rates) < max(rates) else None
+    heads = [Column(_SETTINGS.get(axis, axis)) for axis in info.axes]
+    return Table(
+        title="Plans",
+        name="cells",
+        columns=[*heads, *(_MEASURES[name] for name in measures)],
+        rows=rows,
+        notes=[*([format_count(hidden, "more cell")] if hidden > 0 else []), *_LEGEND],
+        marked=frozenset(at for at in range(len(shown)) if rates[at] == best),
+    )
+
+
+def _convert(value: CellValue, name: str) -> CellValue:
+    is_size = name == "write_bytes_per_day_nvme" and isinstance(value, float)
+    return value / 2**30 if is_size else value  # type: ignore[operator]
+
+
+def _name_setting(cell: Cell, name: str) -> str:
+    return f"{_SETTINGS.get(name, name)} {_name_value(cell[name])}"
+
+
+def _name_value(value: CellValue) -> str:
+    if isinstance(value, float):
+        return f"{value:,g}"
+    return "unlimited" if value is None else str(value)

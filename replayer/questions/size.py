@@ -1,0 +1,322 @@
+"""The search for memory: sizes that reach targets, what binds them, how far they can be trusted."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from decimal import Decimal
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from replayer.planning.counts import GIB, Numbers
+from replayer.questions.sizes import (
+    Judged,
+    MemorySize,
+    Missed,
+    SizePlanner,
+    SizeSearch,
+    halve,
+    index_of,
+    size_gib,
+)
+
+_DOUBLINGS, _HALVINGS = 2, 6
+"""The curve goes from four times the size found down to 1/64 of it."""
+_HALVED_DRAM: Final = 4  # sizes of DRAM between DRAM alone and none
+_RATE_HALVINGS: Final = 60  # of an interval of prefill rates: to the last bit
+_MAX_ROUNDS: Final = 8  # of shrinking both tiers in turn
+_ZERO: Final = Decimal(0)
+
+
+class OnHalves(msgspec.Struct, frozen=True):
+    """Sizes chosen on the first half of the requests, judged on the second.
+
+    Attributes:
+        first: what they do in the first half.
+        second: what they do in the second half, after the first one filled the tiers.
+        missed_by: target minus the hit rate of the second half; negative if it is above.
+    """
+
+    first: Judged
+    second: Judged
+    missed_by: float | None
+
+
+class Reversal(msgspec.Struct, frozen=True):
+    """A larger size with a lower hit rate than a smaller one."""
+
+    smaller: Judged
+    larger: Judged
+
+
+class BreakEven(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds to get the KV of all prompts, and the prefill rates at which ways are equally fast.
+
+    Hits in gpu and cpu take no time here.
+
+    Attributes:
+        prefill_tok_s: tokens that a GPU computes per second.
+        load_tok_s: tokens that nvme delivers per second.
+        recompute_s: to compute all tokens of all prompts.
+        load_then_compute_s: to load the hits of each prompt, then compute its other tokens.
+        layer_by_layer_s: the longer of both, prompt by prompt.
+        equal_tok_s: prefill rate below which loading first is faster than computing all; None if
+            nothing is loaded.
+        equal_layer_by_layer_tok_s: the same, for loading layer by layer.
+    """
+
+    prefill_tok_s: float
+    load_tok_s: float
+    recompute_s: float
+    load_then_compute_s: float
+    layer_by_layer_s: float
+    equal_tok_s: float | None = None
+    equal_layer_by_layer_tok_s: float | None = None
+
+
+def weigh_loading(
+    prompts: Numbers,
+    bytes_per_token: int,
+    nvme_gib_s: float,
+    prefill_tok_s: float,
+) -> BreakEven:
+    """Compare loading from nvme with computing, over all prompts of a trace.
+
+    Args:
+        prompts: tokens of each prompt, those that hits spare, and those that nvme serves; shape
+            (requests, 3).
+        bytes_per_token: KV cache bytes of a token.
+        nvme_gib_s: GiB/s at which a request reads nvme.
+        prefill_tok_s: tokens per second of a prefill.
+    """
+    asked, spared, from_nvme = prompts.T
+    load_tok_s = nvme_gib_s * GIB / bytes_per_token
+    computed = asked - spared
+    load_s = from_nvme / load_tok_s
+    compute_s = computed / prefill_tok_s
+    weighed = BreakEven(
+        prefill_tok_s=prefill_tok_s,
+        load_tok_s=load_tok_s,
+        recompute_s=float((computed + from_nvme).sum() / prefill_tok_s),
+        load_then_compute_s=float((load_s + compute_s).sum()),
+        layer_by_layer_s=float(np.maximum(load_s, compute_s).sum()),
+    )
+    if not from_nvme.any():
+        return weighed
+    layered = _equal_rate(computed, from_nvme, load_tok_s)
+    equal = {"equal_tok_s": load_tok_s, "equal_layer_by_layer_tok_s": layered}
+    return msgspec.structs.replace(weighed, **equal)
+
+
+def _equal_rate(computed: Numbers, from_nvme: Numbers, load_tok_s: float) -> float:
+    """Return the prefill rate at which loading layer by layer takes as long as computing all.
+
+    At rate P, loading takes P × Σ max(load, computed ÷ P) token times, which grows with P, and
+    computing a constant number: so there is one such rate.
+    """
+    load_s = from_nvme / load_tok_s
+    total = float((computed + from_nvme).sum())
+    low = load_tok_s
+    high = total / float(load_s.sum())  # there, loading alone takes as long
+    for _ in range(_RATE_HALVINGS):
+        middle = (low + high) / 2
+        if float(np.maximum(middle * load_s, computed).sum()) < total:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+class Sized(msgspec.Struct, frozen=True, kw_only=True):
+    """Sizes that reach the targets, and what binds them.
+
+    Attributes:
+        bound: what a cache that never evicts does, under the same rules.
+        chosen: the sizes found; None if no sizes reach the targets.
+        binds: what keeps them from being smaller; else what no size reaches.
+        pairs: sizes of DRAM with the least NVMe for each, less DRAM first.
+        one_step_smaller: the chosen sizes with one step less DRAM, and with one step less NVMe.
+        curve: hit rates while one tier is halved again and again, the largest first.
+        halved: name of that tier, cpu or nvme.
+        cliff: index in `curve` of the size whose halving loses the most.
+        halves: the same search on half of the trace.
+        reversal: the worst case found in which more memory hits less; None: there was none.
+        break_even: loading against computing again; None if a rate is unknown.
+        plans: number of plans made.
+    """
+
+    bound: Judged
+    chosen: Judged | None = None
+    binds: tuple[Missed, ...] = ()
+    pairs: tuple[Judged, ...] = ()
+    one_step_smaller: tuple[Judged, ...] = ()
+    curve: tuple[Judged, ...] = ()
+    halved: str = "cpu"
+    cliff: int | None = None
+    halves: OnHalves | None = None
+    reversal: Reversal | None = None
+    break_even: BreakEven | None = None
+    plans: int = 0
+
+
+class Sizing:
+    """Finds the sizes for one trace.
+
+    Args:
+        planner: makes the plans.
+    """
+
+    def __init__(self, planner: SizePlanner) -> None:
+        self._planner = planner
+        self._wanted = planner.wanted
+        self._search = SizeSearch(planner)
+        self._judge = planner.judge
+
+    def find(self) -> Sized:
+        """Return the sizes."""
+        return msgspec.structs.replace(self._find(), plans=len(self._planner.made))
+
+    def _find(self) -> Sized:
+        # Every tier holds all objects, and never evicts.
+        bound = self._judge(MemorySize(size_gib(self._planner.most_cpu), None))
+        if "hit rate" in bound.missed:
+            return Sized(bound=bound, binds=("hit rate",))
+        tried = sorted(self._find_pairs(), key=_order)
+        reached = [memory for memory in tried if not self._judge(memory).missed]
+        if not reached:
+            pairs = tuple(map(self._judge, tried))
+            return Sized(bound=bound, binds=pairs[-1].missed, pairs=pairs)
+        chosen = self._shrink(min(reached, key=self._rank))
+        smaller = tuple(self._judge(memory) for memory in _step_down(chosen))
+        halved, curve = self._halve(chosen)
+        return Sized(
+            bound=bound,
+            chosen=self._judge(chosen),
+            binds=tuple(dict.fromkeys(name for size in smaller for name in size.missed)),
+            pairs=tuple(map(self._judge, sorted({*tried, chosen}, key=_order))),
+            one_step_smaller=smaller,
+            curve=curve,
+            halved=halved,
+            cliff=_find_cliff(curve),
+            halves=self._judge_halves(chosen),
+            reversal=self._find_reversal(),
+            break_even=self._weigh_loading(chosen),
+        )
+
+    def _find_pairs(self) -> Iterator[MemorySize]:
+        """Yield sizes of DRAM with the least NVMe that reaches the targets, or comes closest."""
+        wanted = self._wanted
+        if wanted.nvme is not None:
+            yield self._search.find_cpu(wanted.nvme if wanted.nvme.is_finite() else None)
+            return
+        if wanted.cpu is not None:
+            yield self._search.find_nvme(wanted.cpu)
+            return
+        alone = self._search.find_cpu(_ZERO)
+        yield alone
+        last, least, too_little = alone, _index(alone.cpu), -1
+        smaller = list(dict.fromkeys([*_list_halves(least, _HALVED_DRAM), 0]))
+        while least - too_little > 1:
+            index = smaller.pop(0) if too_little < 0 else (too_little + least) // 2
+            last = self._find_nvme(index, last)
+            yield last
+            if self._judge(last).missed:
+                too_little = index
+            else:
+                least = index
+
+    def _find_nvme(self, cpu_index: int, near: MemorySize) -> MemorySize:
+        """Find the least NVMe for a DRAM; begin where both together hold as much as `near`."""
+        cpu = size_gib(cpu_index)
+        guess = (near.nvme or _ZERO) + (near.cpu - cpu) * self._planner.headroom
+        return self._search.find_nvme(cpu, _index(max(guess, _ZERO)))
+
+    def _rank(self, memory: MemorySize) -> tuple[float, Decimal, Decimal]:
+        """Rank sizes by cost; without prices, by DRAM, then NVMe."""
+        return (self._judge(memory).cost or 0.0, *_order(memory))
+
+    def _shrink(self, memory: MemorySize) -> MemorySize:
+        """Make the sizes that are to be found smaller, until one step less misses a target."""
+        for _ in range(_MAX_ROUNDS):
+            before = memory
+            if self._wanted.cpu is None:
+                memory = self._search.find_cpu(memory.nvme, _index(memory.cpu))
+            if self._wanted.nvme is None and memory.nvme:
+                memory = self._search.find_nvme(memory.cpu, _index(memory.nvme))
+            if memory == before:
+                break
+        return memory
+
+    def _halve(self, chosen: MemorySize) -> tuple[str, tuple[Judged, ...]]:
+        """Return the tier that is halved again and again, and what each size does."""
+        nvme = chosen.nvme or _ZERO
+        has_drive = nvme > chosen.cpu * self._planner.headroom
+        tier, size = ("nvme", nvme) if has_drive else ("cpu", chosen.cpu)
+        sizes = [size * 2**power for power in range(_DOUBLINGS, -1, -1)]
+        sizes += map(size_gib, _list_halves(_index(size), _HALVINGS))
+        memories = [replace(chosen, **{tier: size}) for size in dict.fromkeys(sizes)]
+        return tier, tuple(map(self._judge, memories))
+
+    def _judge_halves(self, chosen: MemorySize) -> OnHalves:
+        """Choose the tier that is to be found on the first half, and judge it on the second."""
+        search = SizeSearch(self._planner, "first")
+        if self._wanted.nvme is None and chosen.nvme:
+            found = search.find_nvme(chosen.cpu, _index(chosen.nvme))
+        else:
+            found = search.find_cpu(chosen.nvme, _index(chosen.cpu))
+        second = self._judge(found, "second")
+        rate = second.hit_rate
+        missed_by = None if rate is None else float(self._wanted.hit_rate) - rate
+        return OnHalves(self._judge(found, "first"), second, missed_by)
+
+    def _weigh_loading(self, chosen: MemorySize) -> BreakEven | None:
+        """Compare loading from the nvme found with computing again."""
+        nvme_gib_s, prefill_tok_s = self._wanted.nvme_gib_s, self._wanted.prefill_tok_s
+        if nvme_gib_s is None or prefill_tok_s is None:
+            return None
+        prompts = self._planner.count(chosen, has_prompts=True).prompts
+        per_token = self._planner.plan.options.bytes_per_token.per_token
+        return weigh_loading(prompts, per_token, nvme_gib_s, prefill_tok_s)
+
+    def _find_reversal(self) -> Reversal | None:
+        """Find the two sizes tried for which more memory hits the least in comparison."""
+        memories = sorted(self._planner.made, key=_order)
+        rates = {memory: self._judge(memory).hit_rate or 0.0 for memory in memories}
+        losses = [
+            (rates[smaller] - rates[larger], smaller, larger)
+            for smaller, larger in itertools.combinations(memories, 2)  # by DRAM
+            if _order(larger)[1] >= _order(smaller)[1] and rates[smaller] > rates[larger]
+        ]
+        if not losses:
+            return None
+        _, smaller, larger = max(losses, key=lambda loss: loss[0])
+        return Reversal(self._judge(smaller), self._judge(larger))
+
+
+def _order(memory: MemorySize) -> tuple[Decimal, Decimal]:
+    return memory.cpu, Decimal("inf") if memory.nvme is None else memory.nvme
+
+
+def _index(gib: Decimal) -> int:
+    return index_of(-int(-gib * 2**30))
+
+
+def _list_halves(index: int, count: int) -> list[int]:
+    """Return the indices of a size halved once, twice, … up to `count` times."""
+    return [index := halve(index) for _ in range(count)]
+
+
+def _step_down(memory: MemorySize) -> list[MemorySize]:
+    """Return the sizes one step smaller in either tier."""
+    sizes = {"cpu": memory.cpu, "nvme": memory.nvme}
+    steps = {tier: size_gib(_index(size) - 1) for tier, size in sizes.items() if size}
+    return [replace(memory, **{tier: size}) for tier, size in steps.items()]
+
+
+def _find_cliff(curve: Sequence[Judged]) -> int | None:
+    """Return the index of the size whose halving loses the most; None if none loses anything."""
+    rates = [size.hit_rate or 0.0 for size in curve]
+    losses = [rate - half for rate, half in itertools.pairwise(rates)]
+    worst = max(losses, default=0.0)
+    return losses.index(worst) if worst > 0 else None

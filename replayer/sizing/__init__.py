@@ -1,1 +1,0 @@
-"""The least memory that reaches targets on a trace (`docs/sizing.md`)."""

@@ -1,0 +1,178 @@
+"""The counts of a cell against an oracle that counts the plan's moves one by one; a case worked by hand."""
+
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from replayer.arrangements.loading import load_arrangement, shipped_names
+from replayer.models.geometry import TokenBytes
+from replayer.planning.plan import Plan, PlanOptions
+from replayer.questions.cells import CellPlanner, GridCell, LoadedTrace
+from replayer.schema import MOVES
+from tests.replayer import waterfall_oracle
+from tests.replayer.ordering import strategies
+from tests.replayer.questions.counting_oracle import Decided, Oracle
+from tests.support import traces
+from tests.support.arrangements import arranged
+from tracegen.schema import ENUMS, Columns, Trace
+
+SECOND = 10**9
+
+
+def simulated(trace: Trace, *options: PlanOptions, threads: int = 1, hashes: bool = False) -> list[dict[str, Any]]:
+    cells = [GridCell(number, "test", one) for number, one in enumerate(options)]
+    return CellPlanner(LoadedTrace.load(trace, cells), threads, hashes=hashes).plan_all(cells)
+
+
+def decided(plan: Plan) -> list[Decided]:
+    """The plan, op by op."""
+    found: list[Decided] = []
+
+    def look(stretch: Any, _positions: Any, moves: Any) -> None:
+        ends = np.cumsum(stretch.ops["moves"])
+        for (row, role, count), end in zip(stretch.ops.tolist(), ends.tolist(), strict=True):
+            own = [(MOVES[move], *rest) for _, _, move, *rest in moves[end - count : end].tolist()]
+            found.append((row, ENUMS["op"][role], own))
+
+    plan.simulate(looks=[look])
+    return found
+
+
+def small(usable: Any, **more: Any) -> PlanOptions:
+    """Tiers of so many units of one byte a token."""
+    gpu, cpu, nvme = (None if limit is None else Decimal(limit) / 2**30 for limit in usable)
+    capacities = (gpu or Decimal(0), cpu or Decimal(0), nvme)
+    return PlanOptions(TokenBytes(1), capacities, headroom=Decimal(1), **more)
+
+
+def test_the_case_worked_by_hand() -> None:
+    """cpu 3, nvme 4; a=0 (2), b=1 (1), c=2 (2), d=3 (4): the plan of docs/waterfall.md's table, with two more reads.
+
+    w a, w b, r a: hit in cpu. w c: b and a go to nvme. w d: b and a are dropped unread there, d is stored in nvme.
+    r a: miss; d is dropped unread, c demoted, a stored in cpu. d(ecode) a: hit in cpu. r c: hit in nvme.
+    Requests 0 (w a, w b), 1 (r a, w c), 2 (w d), 3 (r a, d a), 4 (r c): three have reads, 1 and 4 hit them all.
+    The decode read is a read and a hit of the plan, and in no hit rate but that of all ops.
+    Request 3 arrives 90 s after the first: in the second minute that has requests.
+    """
+    steps: list[traces.Step] = [
+        ("w", 0, 2), ("w", 1, 1), ("r", 0, 2), ("w", 2, 2), ("w", 3, 4), ("r", 0, 2), ("d", 0, 2), ("r", 2, 2)
+    ]  # fmt: skip
+    requests = [0, 0, 1, 1, 2, 3, 3, 4]
+    times = [at * SECOND for at in (0, 0, 10, 10, 20, 90, 90, 100)]
+    (cell,) = simulated(traces.Held(traces.columns(steps, requests, time_ns=times)), small((0, 3, 4)))
+    assert {name: cell[name] for name in ("ops", "reads", "hits", "misses", "requests")} == {
+        "ops": 8, "reads": 4, "hits": 3, "misses": 1, "requests": 5
+    }  # fmt: skip
+    assert (cell["reading_requests"], cell["hit_requests"]) == (3, 2)
+    assert cell["prompt_tokens"] == 2 + 1 + 2 + 2 + 4 + 2 + 2  # the decode read is no prompt
+    assert cell["spared_tokens"] == 2 + 2
+    assert (cell["hit_rate_ops"], cell["hit_rate_all_ops"]) == (2 / 3, 3 / 8)
+    assert (cell["hit_rate_tokens"], cell["hit_rate_requests"]) == (4 / 15, 2 / 3)
+    assert (cell["hits_cpu"], cell["hits_nvme"], cell["spared_tokens_nvme"]) == (2, 1, 2)
+    assert (cell["demotions_cpu"], cell["drops_nvme"], cell["free_drops_nvme"], cell["evictions_cpu"]) == (3, 3, 0, 3)
+    assert (cell["entries_nvme"], cell["unread_entries_nvme"]) == (4, 3)  # b, a, d; c is read
+    assert (cell["entries_cpu"], cell["unread_entries_cpu"]) == (4, 2)  # b and c; a twice, read both times
+    assert (cell["write_bytes_nvme"], cell["read_bytes_nvme"]) == (1 + 2 + 4 + 2, 2)
+    assert cell["write_bytes_per_day_nvme"] == pytest.approx(9 / 100 * 86_400)
+    assert cell["drive_writes_per_day"] == pytest.approx(9 / 100 * 86_400 / 4)
+    assert cell["peak_write_gib_s_nvme"] == pytest.approx(7 / 2**30 / 60)  # of the first minute
+    assert (cell["peak_bytes_nvme"], cell["peak_objects_nvme"], cell["peak_objects_cpu"]) == (4, 2, 2)
+    assert (cell["bound_ops"], cell["bound_tokens"], cell["bound_requests"]) == (1, 6 / 15, 1)
+
+
+def test_a_drop_is_free_if_a_slower_tier_holds_the_object() -> None:
+    """gpu 2 over cpu 4, each object in both at once: gpu evicts for nothing, cpu loses objects."""
+    steps: list[traces.Step] = [("w", key, 2) for key in range(3)]
+    rules = replace(load_arrangement("vllm"), chunk_tokens=0)
+    (cell,) = simulated(traces.Held(traces.columns(steps)), small((2, 4, 0), arrangement=rules))
+    assert (cell["free_drops_gpu"], cell["drops_gpu"], cell["evictions_gpu"]) == (2, 0, 0)
+    assert (cell["free_drops_cpu"], cell["drops_cpu"], cell["evictions_cpu"]) == (0, 1, 1)
+
+
+def as_oracle(batch: Columns) -> list[waterfall_oracle.Op]:
+    words = {name: [ENUMS[name][code] for code in batch[name].tolist()] for name in ("op", "phase")}
+    columns = (batch["op_id"], words["op"], batch["key"], batch["tokens"], words["phase"], batch["request_id"])
+    return list(zip(*(list(column) for column in columns), strict=True))
+
+
+ARRANGEMENTS = st.one_of(
+    st.builds(arranged, st.sampled_from(["waterfall", "spillover"]), st.booleans()),
+    st.builds(
+        lambda name, tokens: replace(load_arrangement(name), chunk_tokens=tokens),
+        st.sampled_from(shipped_names()),
+        st.sampled_from([0, 2]),
+    ),
+)
+
+
+def columns(picks: list[Any], sizes: list[int]) -> Columns:
+    batch = strategies.columns(picks, sizes)
+    batch["source"] = (batch["key"] % len(ENUMS["source"])).astype(batch["source"].dtype)
+    return batch
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    strategies.rows,
+    st.lists(st.integers(1, 5), min_size=10, max_size=10),
+    strategies.capacities,
+    ARRANGEMENTS,
+    st.booleans(),
+    strategies.device,
+    strategies.demand,
+)
+def test_counts_are_those_of_the_moves(
+    picks: Any, sizes: Any, limits: Any, arrangement: Any, follows_reference: bool, device: Any, demand: Any
+) -> None:
+    batch = columns(picks, sizes)
+    trace = traces.Held(batch)
+    options = small(limits, arrangement=arrangement)
+    if follows_reference:
+        order = strategies.Order("reference", "test", (device, device, device))
+        options = replace(options, order=order, demand=demand)
+    plan = Plan(trace, options)
+    oracle = Oracle(batch, dict(enumerate(plan.workload.spared_tokens().tolist())))
+    for one in decided(plan):
+        oracle.take(one)
+    (cell,) = simulated(trace, options, threads=2)
+    expected = oracle.cell()
+    assert {name: cell[name] for name in expected} == expected
+    summary = plan.simulate()
+    assert cell["recomputed_tokens"] == summary.recomputed_tokens
+    for code, tier in enumerate(("gpu", "cpu", "nvme")):
+        assert cell[f"peak_bytes_{tier}"] == getattr(summary.peak_bytes, tier)
+        assert cell[f"peak_objects_{tier}"] == summary.peak_objects[code]
+    if not follows_reference and not arrangement.chunk_tokens:
+        for name in ("ops", "tokens", "requests"):
+            assert (cell[f"hit_rate_{name}"] or 0) <= (cell[f"bound_{name}"] or 0)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    strategies.rows,
+    st.lists(st.integers(1, 5), min_size=10, max_size=10),
+    strategies.capacities,
+    st.booleans(),
+    st.sampled_from(["waterfall", "spillover"]),
+    st.sampled_from(["independent", "contiguous"]),
+)
+@example([(0, True, True, "w", 0, 0, 0, 0)], [1] * 10, (0, 0, 4), False, "waterfall", "independent")
+def test_cells_are_what_brute_force_counts(
+    picks: Any, sizes: Any, limits: Any, promote: bool, name: str, lookup: Any
+) -> None:
+    """The moves are those of the oracle of docs/waterfall.md, in trace order: nothing of the planner is used."""
+    batch = columns(picks, sizes)
+    ops = as_oracle(batch)
+    rows = waterfall_oracle.moves(ops, limits, promote, lookup, name)
+    oracle = Oracle(batch, dict(zip(batch["key"].tolist(), batch["tokens"].tolist(), strict=True)))
+    for row, (op_id, role, *_) in enumerate(ops):
+        oracle.take((row, role, [(move, *rest) for i, _, move, *rest in rows if i == op_id]))
+    options = small(limits, arrangement=arranged(name, promote), lookup=lookup)
+    (cell,) = simulated(traces.Held(batch), options)
+    expected = oracle.cell()
+    assert {name: cell[name] for name in expected} == expected
