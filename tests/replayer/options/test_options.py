@@ -20,7 +20,7 @@ from replayer.options.command_line import (
     parse_words,
 )
 from replayer.options.resolving import GROUPS, make_options, overlay_recipe, resolve_plan
-from replayer.record.reading import list_conditions
+from replayer.record.conditions import CONDITION_GROUPS
 from tests.support import traces
 from tests.support.command_line import here, sentence
 from tracegen.console.commands import Command
@@ -67,7 +67,9 @@ def test_an_option_has_one_declaration() -> None:
 def test_each_condition_follows_from_an_option_or_the_run() -> None:
     declared = [declared_as(field)[1].conditions.split() for _, field in fields_of(GROUPS.values()).values()]
     of_model = {"windowed_bytes_per_token", "attention_window", "state_bytes_per_object"}
-    assert {name for names in declared for name in names} | of_model | {"part", "ranks"} == set(list_conditions())
+    assert {name for names in declared for name in names} | of_model | {"part", "ranks"} == {
+        name for names in CONDITION_GROUPS.values() for name in names
+    }
 
 
 def test_set_help_explains_the_options_that_are_no_flags() -> None:
