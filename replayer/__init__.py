@@ -21,7 +21,7 @@ def plan(trace: "Path | str | Trace", **settings: Any) -> "PlannedTrace":
         trace: a trace, or its path.
         settings: those of `replayer plan` by their Python names, as in `storage_capacity_gb`:
             capacities in GiB, `math.inf` for unlimited ones. A setting that is absent has the
-            value in the trace's recipe, else the default of the command (docs/options.md).
+            value in the trace's recipe, else the default of the command.
 
     Returns:
         The plan with its `summary`: `hits`, `stores`, `read_bytes`, `write_bytes`, `peak_bytes` by

@@ -73,7 +73,7 @@ def declared_as(field: Any) -> tuple[str, Declared]:
     return meta.description, meta.extra["option"]
 
 
-def describe_default(field: Any) -> str:
+def _describe_default(field: Any) -> str:
     """Describe the default of a field; empty: there is nothing to say."""
     _, declared = declared_as(field)
     if declared.default or field.default in (None, False, ()):
@@ -102,7 +102,7 @@ def group_options(
     options = []
     for name, (group, field) in fields_of(groups).items():
         text, declared = declared_as(field)
-        default = (defaults or {}).get(name) or describe_default(field)
+        default = (defaults or {}).get(name) or _describe_default(field)
         kind, metavar = _list_of(declared) if name in lists else (declared.kind, declared.metavar)
         option = click.option(
             f"--{name.replace('_', '-')}",
@@ -161,6 +161,8 @@ def _settable(command: click.Command) -> dict[str, click.Option]:
 
 
 def _take_set(ctx: click.Context, _param: click.Parameter, texts: tuple[str, ...]) -> None:
+    if "help" in texts:
+        _explain_rare(ctx)
     values = {}
     for text in texts:
         key, equals, value = text.partition("=")
@@ -169,6 +171,15 @@ def _take_set(ctx: click.Context, _param: click.Parameter, texts: tuple[str, ...
         values[key.replace("-", "_")] = value
     known = _check_keys(ctx.command, values, "set")
     ctx.default_map = {**(ctx.default_map or {}), **known}
+
+
+def _explain_rare(ctx: click.Context) -> None:
+    """Print the options that are no flags of the command, and exit."""
+    rare = [param for param in ctx.command.params if isinstance(param, Setting) and param.rare]
+    formatter = ctx.make_formatter()
+    formatter.write_dl([(f"{param.name}={param.make_metavar(ctx)}", param.help or "") for param in rare])
+    click.echo(formatter.getvalue().rstrip())
+    ctx.exit()
 
 
 def _take_config(ctx: click.Context, _param: click.Parameter, path: Path | None) -> None:
@@ -233,7 +244,7 @@ def config_options(function: Callable[..., Any]) -> Callable[..., Any]:
         is_eager=True,
         expose_value=False,
         callback=_take_set,
-        help="Any option by name, also those that are no flags (docs/options.md):",
+        help="Any option by name; `--set help` explains those that are no flags:",
     )
     return config(one(function))
 

@@ -20,7 +20,7 @@ from tracegen.schema import Trace
 PAGES = (
     *("your-own-log.md", "load-curve.md", "many-hosts.md", "from-kv-cache-py.md", "simulating.md"),
     *("what-if.md", "submitting.md", "two-drives.md", "exchange.md", "sizing.md"),
-    *("wear.md", "scenarios.md", "policies.md"),
+    *("wear.md", "sweeps.md", "policies.md"),
 )
 ONE_CASE = """
 trials = 1

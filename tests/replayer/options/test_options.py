@@ -11,8 +11,16 @@ import analysis.cli
 import replayer
 import replayer.cli
 import tracegen.cli
-from replayer.options.command_line import Setting, fields_of, forwardable_options, option_words, parse_words
+from replayer.options.command_line import (
+    Setting,
+    declared_as,
+    fields_of,
+    forwardable_options,
+    option_words,
+    parse_words,
+)
 from replayer.options.resolving import GROUPS, make_options, overlay_recipe, resolve_plan
+from replayer.record.conditions import CONDITION_GROUPS
 from tests.support import traces
 from tests.support.command_line import here, sentence
 from tracegen.console.commands import Command
@@ -54,6 +62,23 @@ def test_an_option_has_one_declaration() -> None:
     assert len(names) == len(set(names)) == len(fields_of(GROUPS.values()))
     flags = {param.name for param in replayer.cli.main.commands["run"].params if isinstance(param, Setting)}
     assert set(names) <= flags
+
+
+def test_each_condition_follows_from_an_option_or_the_run() -> None:
+    declared = [declared_as(field)[1].conditions.split() for _, field in fields_of(GROUPS.values()).values()]
+    of_model = {"windowed_bytes_per_token", "attention_window", "state_bytes_per_object"}
+    assert {name for names in declared for name in names} | of_model | {"part", "ranks"} == {
+        name for names in CONDITION_GROUPS.values() for name in names
+    }
+
+
+def test_set_help_explains_the_options_that_are_no_flags() -> None:
+    """Of a command that has an argument, without it; each with what it takes."""
+    run = replayer.cli.main.commands["run"]
+    rare = [param for param in run.params if isinstance(param, Setting) and param.rare]
+    shown = here("replayer", "run", "--set", "help")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert [line.split("=")[0] for line in shown.stdout.splitlines() if line[0] != " "] == [one.name for one in rare]
 
 
 def test_a_flag_comes_first_then_set_then_the_file(tmp_path: Path) -> None:
