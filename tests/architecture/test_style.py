@@ -120,7 +120,8 @@ OTHERS = {"--help", "--version", "--log-requests", "--allow-run-as-root", "--ove
 
 
 def test_flags_that_docs_name_exist() -> None:
-    flags = {opt for c in COMMANDS.values() for p in c.params for opt in [*p.opts, *p.secondary_opts]}
+    shown = [param for command in COMMANDS.values() for param in command.params if not getattr(param, "hidden", False)]
+    flags = {opt for param in shown for opt in [*param.opts, *param.secondary_opts]}
     for path in DOCS:
         text = path.read_text()
         if path.name == "from-kv-cache-py.md":  # the first column is of kv-cache.py's flags

@@ -1,6 +1,5 @@
 """Runs of several ranks under MPI, and ranks that fail."""
 
-import json
 import os
 import shutil
 import signal
@@ -11,7 +10,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from replayer.record.run_info import Clock, RunInfo
+from replayer.record.reading import read_run
+from replayer.record.run_info import Clock
 from replayer.run.mpi import combine_ranks
 from replayer.tiers.cache_dir import MARKER
 from tests.support.going_runs import CACHE, MODEL, SLOW, Going, info, log_of, ranks_under
@@ -62,15 +62,14 @@ def test_ranks_log_their_share(mpirun: list[object], short: Path, tmp_path: Path
 
 
 def test_one_rank_that_fails_fails_the_run() -> None:
-    whole = json.loads((ROOT / "tests" / "data" / "run" / "run.json").read_text())
-    complete = msgspec.convert(whole, RunInfo)
+    complete = read_run(ROOT / "tests" / "data" / "run")
     ends = [
         msgspec.structs.replace(complete, rank=rank, status=status, reason=reason, clock=Clock(offset_ns=rank))
         for rank, (status, reason) in enumerate([("complete", None), ("failed", "2 moves failed"), ("complete", None)])
     ]
     found = combine_ranks(ends)
     assert (found.status, found.reason) == ("failed", "rank 1: 2 moves failed")
-    assert found.executed_ops == 3 * whole["executed"]["ops"]
+    assert found.executed_ops == 3 * (complete.ops_executed or 0)
     assert combine_ranks([ends[0], ends[2]]).status == "complete"
 
 
