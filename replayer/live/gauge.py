@@ -106,6 +106,10 @@ class Gauge:
             self._samples[0] = (self._began_s, self._sums.moved.copy())
         self._sums.add(records)
 
+    def begins_drain(self, state: State) -> bool:
+        """Return whether a drain has begun since the figures were read: it may be too short for a frame."""
+        return bool(state.cut) and self._drain is None
+
     def read(self, state: State) -> Figures:
         """Return the figures as of now, from the engine's state."""
         now_s = self._clock()

@@ -72,19 +72,20 @@ class RunConsole:
 
             def watch(records: Records, state: Callable[[], State]) -> None:
                 gauge.add(records)
-                show(lambda: gauge.read(state()))
+                now = state()
+                show(lambda: gauge.read(now), gauge.begins_drain(now))
 
             with self._showing() as show:
                 yield watch
 
     @contextmanager
-    def _showing(self) -> Iterator[Callable[[Callable[[], Figures]], None]]:
+    def _showing(self) -> Iterator[Callable[..., None]]:
         """Give a function that shows figures on the screen, unless the last ones are recent."""
         shown_s = monotonic()  # a rate over less time tells little
 
-        def show(read: Callable[[], Figures]) -> None:
+        def show(read: Callable[[], Figures], at_once: bool = False) -> None:
             nonlocal shown_s
-            if monotonic() - shown_s >= SHOWN_S:
+            if at_once or monotonic() - shown_s >= SHOWN_S:
                 shown_s = monotonic()
                 self._screen.show(self._place(read()))
 
