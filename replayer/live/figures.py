@@ -16,6 +16,10 @@ class TierRate(msgspec.Struct, frozen=True):
     read_gib_s: float
     write_gib_s: float
 
+    def __str__(self) -> str:
+        """Describe the rates."""
+        return f"{self.read_gib_s:.2f} GiB/s read, {self.write_gib_s:.2f} written"
+
 
 class Figures(msgspec.Struct, frozen=True, omit_defaults=True):
     """The state of a task: how far it is; of an execution, also what it reached so far.

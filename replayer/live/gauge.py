@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from replayer.bindings.compiled import State
 from replayer.live.figures import Figures, TierRate
@@ -69,7 +70,10 @@ class LogSums:
         for side, name in enumerate(("from_tier", "to_tier")):
             # Tier -1 is none: it is counted first and left out.
             self.moved[:, side] += np.bincount(rows[name] + 1, sizes, len(TIERS) + 1)[1:]
-        # Of prompts: reads, and the first touch of all but RAG's documents.
+        self._add_tokens(rows, kinds, succeeded)
+
+    def _add_tokens(self, rows: Records, kinds: NDArray[np.int8], succeeded: NDArray[np.bool_]) -> None:
+        """Add the tokens of prompts: of reads, and of the first touch of all but RAG's documents."""
         is_hit = np.isin(kinds, (HIT, PROMOTE))
         is_first_touch = (rows["op"] == WRITE) & (rows["source"] != _RAG) & np.isin(kinds, (STORE, BYPASS))
         prompt = (rows["phase"] == PREFILL) & (is_hit | (kinds == MISS) | is_first_touch)

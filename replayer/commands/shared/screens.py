@@ -111,7 +111,9 @@ class Bar(TerminalScreen):
         with suppress(OSError):
             self._fit(len(texts))
             bar = self._rows[0]
-            bar.total, bar.n, bar.ncols = figures.total, figures.done, columns
+            bar.total = figures.total
+            bar.n = figures.done
+            bar.ncols = columns
             bar.bar_format = _BAR + describe_extent(figures) if figures.total else "{desc}"
             for row, text in zip(self._rows, texts, strict=True):
                 row.set_description_str(text if len(text) <= columns else f"{text[: columns - 1]}…")
@@ -147,8 +149,7 @@ def describe_figures(figures: Figures) -> list[str]:
     if figures.ops_left is not None:
         stage += f", at most {format_count(figures.ops_left, 'op')} left"
     lines = [stage + (f" (rank 0 of {figures.ranks})" if figures.ranks > 1 else "")]
-    for tier, rate in figures.tiers.items():
-        lines.append(f"{tier} {rate.read_gib_s:.2f} GiB/s read, {rate.write_gib_s:.2f} written")
+    lines += [f"{tier} {rate}" for tier, rate in figures.tiers.items()]
     if figures.tiers:
         share = "-" if figures.hit_rate is None else f"{figures.hit_rate:.1%}"
         moves = format_count(figures.in_flight, "move")
