@@ -84,7 +84,7 @@ def profile(
         screen.warn(note)
     settings = Settings(Demand(Pace(), max(WORKERS)), devices, io)
     with INTERRUPTS.defer(), _show_progress() as progress:
-        result = measure_profile(
+        measured, skipped = measure_profile(
             output.stem,
             wanted,
             settings,
@@ -93,8 +93,8 @@ def profile(
             screen.warn,
             INTERRUPTS.check,
         )
-    _save(result.profile, output)
-    answer = answer_profile(load_profile(output), result.skipped, output)
+    _save(measured, output)
+    answer = answer_profile(load_profile(output), skipped, output)
     click.echo(FORMATS["json" if as_json else "txt"](answer), nl=False)
 
 

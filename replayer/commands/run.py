@@ -13,7 +13,7 @@ import click
 from replayer.commands.shared.run_ends import note_log, report_death
 from replayer.commands.shared.screens import choose_screen
 from replayer.commands.shared.series_options import json_option, output_option
-from replayer.live.agenda import Agenda
+from replayer.live.figures import Agenda
 from replayer.options.command_line import config_options, group_options
 from replayer.options.declaring import one_of
 from replayer.options.progress import add_progress_option
@@ -77,7 +77,6 @@ def run(
         for directory in work.directories:
             agenda.begin(str(directory))
             results.append(_replay_trial(work, directory, peers, console, as_json=as_json))
-            agenda.end()
     if as_json and peers.rank == 0:
         infos = [result.to_json() for result in results]
         click.echo(json.dumps(infos[0] if repeat == 1 else infos, indent=2))

@@ -16,8 +16,7 @@ import msgspec
 
 from replayer.experiments import children
 from replayer.experiments.children import PYTHON, ChildFailedError
-from replayer.live.agenda import Agenda
-from replayer.live.figures import Figures, Screen
+from replayer.live.figures import Agenda, Figures, Screen
 from replayer.options.command_line import option_words, parse_words, profile_words
 from replayer.options.progress import PROGRESS_TO_PROGRAMS
 from replayer.options.resolving import PLAN_GROUPS
@@ -247,7 +246,6 @@ class Series:
         self._show(Figures("starting"))
         if code := children.run_logged(self._means.compose_command(words), log, self._say_once, self._show):
             raise _replay_failure(directory, log, code)
-        self.agenda.end()
         info = _read_info(directory)
         origin = "" if self._means.system is None else "predicted, "
         self.screen.say(f"{name}: {origin}{info.status}, {format_count(info.ops_executed or 0, 'op')}")

@@ -20,7 +20,7 @@ from replayer.experiments.series import (
     read_series,
 )
 from replayer.experiments.sizes import CAPACITIES, Room, find_obstacle, find_room, is_expression, size_tiers
-from replayer.live.agenda import Agenda
+from replayer.live.figures import Agenda
 from replayer.options.command_line import forwardable_options, option_words, parse_words
 from replayer.options.run_groups import DeviceOptions
 from replayer.record.columns import TIERS

@@ -1,8 +1,11 @@
 """The figures of a task that goes on, and the screens that show them."""
 
+from collections.abc import Callable, Sequence
+from time import monotonic
 from typing import Final, Self
 
 import msgspec
+from msgspec.structs import replace
 
 _PREFIX: Final = '{"progress":'
 
@@ -12,6 +15,10 @@ class TierRate(msgspec.Struct, frozen=True):
 
     read_gib_s: float
     write_gib_s: float
+
+    def __str__(self) -> str:
+        """Describe the rates."""
+        return f"{self.read_gib_s:.2f} GiB/s read, {self.write_gib_s:.2f} written"
 
 
 class Figures(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -30,7 +37,6 @@ class Figures(msgspec.Struct, frozen=True, omit_defaults=True):
         failures: moves that failed.
         ranks: processes; the figures are those of the first.
         replay: place and name of the replay in its series; empty: it is the only one.
-        next: name of the replay that comes next; empty: none, or it is not decided.
         left_in_all_s: time left for the whole series, estimated; None: unknown.
     """
 
@@ -47,8 +53,44 @@ class Figures(msgspec.Struct, frozen=True, omit_defaults=True):
     failures: int = 0
     ranks: int = 1
     replay: str = ""
-    next: str = ""
     left_in_all_s: float | None = None
+
+
+class Agenda:
+    """The replays of a series in their order: which one goes on, and how long the rest takes.
+
+    Args:
+        names: of all replays; none: each is decided when the one before has ended.
+        clock: in seconds.
+    """
+
+    def __init__(self, names: Sequence[str] = (), clock: Callable[[], float] = monotonic) -> None:
+        self._names = list(names)
+        self._clock = clock
+        self._name = ""
+        self._begun_s: list[float] = []
+
+    def begin(self, name: str) -> None:
+        """Note that a replay begins."""
+        self._name = name
+        self._begun_s.append(self._clock())
+
+    def place(self, figures: Figures) -> Figures:
+        """Return the figures with the place of the replay that goes on."""
+        count = len(self._names)
+        if not self._begun_s or count == 1:
+            return figures
+        if not count:
+            return replace(figures, replay=f"replay {len(self._begun_s)}: {self._name}")
+        number = self._names.index(self._name) + 1
+        left_s = figures.left_s
+        if left_s is not None:
+            # Others take as long as those before, pauses included; the first one says so of itself.
+            first_s, last_s = self._begun_s[0], self._begun_s[-1]
+            ended = len(self._begun_s) - 1
+            each_s = (last_s - first_s) / ended if ended else self._clock() - last_s + left_s
+            left_s += each_s * (count - number)
+        return replace(figures, replay=f"replay {number} of {count}: {self._name}", left_in_all_s=left_s)
 
 
 class Screen:

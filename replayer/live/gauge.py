@@ -15,7 +15,7 @@ from replayer.live.figures import Figures, TierRate
 from replayer.planning.executing import Records
 from replayer.planning.moves import BYPASS, COPY, DEMOTE, HIT, MISS, PROMOTE, STORE
 from replayer.planning.pace import Span
-from replayer.record.columns import MOVES, STATUSES, TIERS
+from replayer.record.columns import STATUSES, TIERS
 from tracegen.schema import ENUMS, PREFILL, WRITE
 
 NOW_S: Final = 1.0
@@ -24,20 +24,7 @@ _GIB: Final = 2**30
 _OK: Final = STATUSES.index("ok")
 _RAG: Final = ENUMS["source"].index("rag")
 
-WARM_UP: Final = "warming up"
-REPLAY: Final = "replaying"
-DRAIN: Final = "draining"
-
-
-def _mark_moves(*kinds: int) -> NDArray[np.bool_]:
-    """Return for each kind of move whether it is one of `kinds`."""
-    return np.isin(np.arange(len(MOVES)), kinds)
-
-
-_TRANSFERS: Final = _mark_moves(HIT, STORE, DEMOTE, PROMOTE, COPY)
-_HITS: Final = _mark_moves(HIT, PROMOTE)
-_READS: Final = _mark_moves(HIT, PROMOTE, MISS)
-_WRITES: Final = _mark_moves(STORE, BYPASS)
+_TRANSFERS: Final = (HIT, STORE, DEMOTE, PROMOTE, COPY)
 
 
 @dataclass(frozen=True)
@@ -79,11 +66,17 @@ class LogSums:
         """Add rows of the log."""
         kinds = np.ascontiguousarray(rows["move"])  # rows are wide: each column is read from afar
         succeeded = rows["status"] == _OK
-        sizes = np.where(succeeded & _TRANSFERS[kinds], rows["size_bytes"], 0)
+        sizes = np.where(succeeded & np.isin(kinds, _TRANSFERS), rows["size_bytes"], 0)
         for side, name in enumerate(("from_tier", "to_tier")):
             # Tier -1 is none: it is counted first and left out.
             self.moved[:, side] += np.bincount(rows[name] + 1, sizes, len(TIERS) + 1)[1:]
-        prompt = _find_prompt(rows, kinds)
+        self._add_tokens(rows, kinds, succeeded)
+
+    def _add_tokens(self, rows: Records, kinds: NDArray[np.int8], succeeded: NDArray[np.bool_]) -> None:
+        """Add the tokens of prompts: of reads, and of the first touch of all but RAG's documents."""
+        is_hit = np.isin(kinds, (HIT, PROMOTE))
+        is_first_touch = (rows["op"] == WRITE) & (rows["source"] != _RAG) & np.isin(kinds, (STORE, BYPASS))
+        prompt = (rows["phase"] == PREFILL) & (is_hit | (kinds == MISS) | is_first_touch)
         steady = rows["warmup"] == 0
         if not self._is_steady and steady.any():
             self.prompt_tokens = self.hit_tokens = 0
@@ -91,14 +84,7 @@ class LogSums:
         if self._is_steady:
             prompt &= steady
         self.prompt_tokens += int(rows["tokens"][prompt].sum())
-        self.hit_tokens += int(rows["tokens"][prompt & succeeded & _HITS[kinds]].sum())
-
-
-def _find_prompt(rows: Records, kinds: NDArray[np.int8]) -> NDArray[np.bool_]:
-    """Return which rows are of prompts: reads, and the first touch of all but RAG's documents."""
-    is_first_touch = (rows["op"] == WRITE) & (rows["source"] != _RAG) & _WRITES[kinds]
-    is_prompt: NDArray[np.bool_] = (rows["phase"] == PREFILL) & (_READS[kinds] | is_first_touch)
-    return is_prompt
+        self.hit_tokens += int(rows["tokens"][prompt & succeeded & is_hit].sum())
 
 
 class Gauge:
@@ -125,7 +111,7 @@ class Gauge:
         self._sums.add(records)
 
     def begins_drain(self, state: State) -> bool:
-        """Return whether a drain has begun since the figures were read."""
+        """Return whether a drain has begun since the figures were read: it may be too short for a frame."""
         return bool(state.cut) and self._drain is None
 
     def read(self, state: State) -> Figures:
@@ -149,12 +135,12 @@ class Gauge:
         began_s = now_s if self._began_s is None else self._began_s
         done, total, limit_s = state.retired, self._extent.ops_to_do, span.duration_s
         has_warmup = bool(span.warmup_ops or span.warmup_s)
-        stage = WARM_UP if has_warmup and state.steady_ns < 0 else REPLAY
+        stage = "warming up" if has_warmup and state.steady_ns < 0 else "replaying"
         if state.cut:
             # A drain is over at its limit, or when the ops that were left at its start are done.
             self._drain = self._drain or (now_s, state.left)
             began_s, total = self._drain
-            done, limit_s, stage = total - state.left, span.drain_s, DRAIN
+            done, limit_s, stage = total - state.left, span.drain_s, "draining"
         elapsed_s = now_s - began_s
         if limit_s is None:
             return Figures(stage, "op", done, total, estimate_left_s(done, total, elapsed_s))

@@ -6,7 +6,7 @@ import click
 
 from replayer.options.declaring import one_of
 
-ProgressKind = Literal["auto", "view", "lines", "json", "off"]
+ProgressKind = Literal["bar", "lines", "json", "off"]
 
 PROGRESS_KEY: Final = "replayer.progress"
 """The key of the kind in the context of a command."""
@@ -21,11 +21,11 @@ def _keep(context: click.Context, _option: click.Parameter, kind: ProgressKind) 
 add_progress_option: Final = click.option(
     "--progress",
     type=one_of(ProgressKind),
-    default="auto",
+    default="bar",
     show_default=True,
     callback=_keep,
     expose_value=False,  # only the choice of a screen asks for it
-    help="How progress is shown on stderr: a view that is redrawn, a line every 30 s, a line of"
-    " JSON twice a second, or nothing. auto: view on a terminal, else lines.",
+    help="How progress is shown on stderr: a bar that is redrawn (on a pipe: lines), a line every"
+    " 30 s, a line of JSON twice a second, or nothing.",
 )
 """Adds --progress to a command."""

@@ -16,8 +16,6 @@ _MOST_WORKERS: Final = 4
 """How many times more moves may be in flight, with a warning: they share a known bandwidth."""
 _TOLERANCE: Final = 1.1
 """Loads are means, so that those of W workers are a little below W."""
-_BUSY: Final = 0.8
-"""Share of the cores that a tier may keep busy by itself without a warning."""
 _FEW: Final = 0.5
 """Share of objects that may be smaller than those measured without a warning.
 
@@ -46,7 +44,6 @@ def check_range(plan: Plan, profile: Profile) -> list[Warning]:
         texts = (
             *_check_sizes(plan, profile, tier, found),
             *_check_load(plan, profile, tier, found),
-            *_check_cores(plan, profile, tier),
         )
         warnings += [Warning(kind="outside the profile", text=text) for text in texts]
     return warnings
@@ -106,20 +103,3 @@ def _check_load(plan: Plan, profile: Profile, name: Tier, tier: TierProfile) -> 
         )
     if workers > _TOLERANCE * most:
         yield f"there are {workers:,} workers; {measured}."
-
-
-def _check_cores(plan: Plan, profile: Profile, name: Tier) -> Iterator[str]:
-    """Compare the cores that a drive kept busy by itself with those that there are.
-
-    Each tier was measured alone. If its speed is that of the cores, other tiers take it away.
-    """
-    busy = profile.machine.get(f"{name}_busy_cores")
-    is_alone = sum(size != 0 for size in plan.usable) == 1
-    if name == "cpu" or is_alone or not isinstance(busy, int | float):
-        return
-    cores = profile.cpu.cores
-    if busy > _BUSY * cores:
-        yield (
-            f"{name} alone kept {busy:g} of {cores:g} cores busy while it was measured: its speed"
-            " is theirs, and a replay that needs them for other tiers, too, will be slower."
-        )

@@ -1,13 +1,13 @@
 """`measure_profile`: a machine's tiers in, a profile out."""
 
+import os
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final, cast
 
 from replayer.machine import description
-from replayer.machine.busy_cores import BusyCores
 from replayer.machine.free_memory import available
 from replayer.machine.reserve import free_bytes
 from replayer.options.settings import Settings
@@ -34,24 +34,9 @@ _LEAST_ROOM: Final = 64 << 20
 _SHARE_OF_FREE: Final = 4  # the part of free memory and disk that a profile takes: a quarter
 _UNIT: Final = 1 << 20
 _BUSY_SHARE: Final = 0.5
-"""Of the cores: if others keep more of them busy, times are theirs, too."""
+"""Of the cores: if the load average was higher before, times are those of others, too."""
 _MOST_ERROR: Final = 0.5
 """Of a fit: a worse one predicts nothing."""
-_KNOWN_SHARE: Final = 0.25
-"""Of the cores: if others keep more of them busy, those that a drive keeps busy are not known."""
-
-
-@dataclass(frozen=True)
-class MeasuredProfile:
-    """A profile, and what the user should know about its making.
-
-    Attributes:
-        profile: the profile.
-        skipped: why cells were left out of all rounds: room or time.
-    """
-
-    profile: Profile
-    skipped: Mapping[Cell, str]
 
 
 def measure_profile(
@@ -62,8 +47,8 @@ def measure_profile(
     progress: ShowRun = lambda _text, _done, _all: None,
     say: Callable[[str], None] = lambda _text: None,
     poll: Callable[[], None] = lambda: None,
-) -> MeasuredProfile:
-    """Measure tiers, and return the profile that fits them.
+) -> tuple[Profile, Mapping[Cell, str]]:
+    """Measure tiers; return the profile that fits them, and why cells were left out of all rounds.
 
     Args:
         name: of the profile.
@@ -80,20 +65,16 @@ def measure_profile(
     """
     if settings.devices.cache_dir is not None:
         cache_dir.check_parent(settings.devices.cache_dir)
+    others = os.getloadavg()[0]  # of the last minute, before this process adds to it
     room = {tier: _choose_room(tier, settings) for tier in tiers}
     with ExitStack() as opened:
         rig = Rig(settings, room, opened, say, poll)
         facts = _describe_machine(settings, rig)
         conditions = _make_conditions(settings, rig)
-        others = BusyCores(others=True)
         findings = CellSeries(rig, room, budget_s, progress).measure()
-        other_cores = others.count()
-    facts |= describe_load(other_cores, findings.drive_busy_cores(), float(facts["cores"]))
-    if other_cores is not None and other_cores > _BUSY_SHARE * float(facts["cores"]):
-        say(
-            f"besides this process {other_cores:.1f} of {facts['cores']} cores were busy:"
-            " measure again when the machine is idle."
-        )
+    facts["load_before"] = round(others, 2)
+    if others > _BUSY_SHARE * float(facts["cores"]):
+        say(f"{others:.1f} of {facts['cores']} cores were busy before: measure again when the machine is idle.")
     profile, warnings = fit_profile(name, conditions, facts, findings)
     for warning in warnings:
         say(warning)
@@ -103,28 +84,7 @@ def measure_profile(
             why = "the tier is not as the model has it, or the machine was busy"
             remedy = "measure on an idle machine, or with a larger `budget`"
             raise ToolError(f"the fit is {error:.0%} off: {why}", remedy, subject=tier)
-    return MeasuredProfile(profile, findings.skipped)
-
-
-def describe_load(
-    other_cores: float | None,
-    drive_cores: float | None,
-    cores: float,
-) -> dict[str, float]:
-    """Return what is known about the cores that were busy, as facts about the machine.
-
-    Args:
-        other_cores: that were busy on average, not with this process; None: not counted.
-        drive_cores: that were busy, with whatever, while moves queued for the drive; None: not
-            counted. With busy others this says nothing about the drive, and is left out.
-        cores: of the machine.
-    """
-    if other_cores is None:
-        return {}
-    facts = {"other_cores": round(other_cores, 2)}
-    if drive_cores is not None and other_cores <= _KNOWN_SHARE * cores:
-        facts["nvme_busy_cores"] = drive_cores
-    return facts
+    return profile, findings.skipped
 
 
 def fit_profile(

@@ -4,13 +4,11 @@ import itertools
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from statistics import median
 from time import monotonic
 from typing import Any, Final, NamedTuple
 
 from numpy.typing import NDArray
 
-from replayer.machine.busy_cores import BusyCores
 from replayer.profiling.cells import Cell, Measured, Phases, Visits, measure_visits, name_size
 from replayer.profiling.rig import Rig
 from replayer.profiling.tier_fit import DIRECTIONS, JUDGED_BYTES, SUSTAINED_BYTES
@@ -33,7 +31,6 @@ _MOST_OF_BUDGET: Final = 1.25  # a round that would end later is left out
 _LONGEST_SHARE: Final = 40  # of the budget: cells with a phase longer than 1 in 40 are left out
 _SPARE_OPS: Final = 6
 _LONGEST_DRAIN: Final = 4.0  # ops of a phase for each op of the one before that is in flight
-_QUEUE: Final = 4  # workers from which moves queue for most tiers
 _SUSTAINED_SHARE: Final = 1 / 12  # of the budget, for each direction
 _SUSTAINED_WORKERS: Final = 16
 _SUSTAINED_RUNS: Final = 4  # of a direction, about; the last one counts
@@ -126,18 +123,11 @@ class Findings:
         rounds: what each run of each cell measured.
         skipped: why cells were left out of all rounds: room or time.
         sustained: the visits that the nvme tier keeps up, by direction; empty: not measured.
-        drive_busy: cores that were busy in each run in which moves queued for the nvme tier, with
-            this process, the kernel or anybody else.
     """
 
     rounds: dict[Cell, list[Measured]] = field(default_factory=lambda: defaultdict(list))
     skipped: dict[Cell, str] = field(default_factory=dict)
     sustained: dict[str, Visits] = field(default_factory=dict)
-    drive_busy: list[float] = field(default_factory=list)
-
-    def drive_busy_cores(self) -> float | None:
-        """Return the median of the cores that were busy while moves queued for the nvme tier."""
-        return round(median(self.drive_busy), 2) if self.drive_busy else None
 
 
 class CellSeries:
@@ -213,12 +203,7 @@ class CellSeries:
             # What it took may have been disturbed: the next round guesses anew from other cells.
             self._known.pop(cell, None)
             return
-        busy = BusyCores()
-        measured = self._measure(cell, phases)
-        cores = busy.count()
-        if cores is not None and cell.tier == DRIVE and cell.workers >= _QUEUE:
-            self._findings.drive_busy.append(cores)
-        self._findings.rounds[cell].append(measured)
+        self._findings.rounds[cell].append(self._measure(cell, phases))
 
     def _measure(self, cell: Cell, phases: Phases) -> Measured:
         measured = measure_visits(cell, phases, self._rig.run(cell, phases))

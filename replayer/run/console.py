@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic
-from typing import Final, Protocol
+from typing import Final
 
 from replayer.bindings.compiled import State
 from replayer.live.figures import Figures, Screen
@@ -16,13 +16,6 @@ SHOWN_S: Final = 0.5
 
 Watch = Callable[[Records, Callable[[], State]], object]
 """Taker of new rows of the log, and of a function that returns the state of the execution."""
-
-
-class _Show(Protocol):
-    """Shows figures."""
-
-    def __call__(self, read: Callable[[], Figures], *, at_once: bool = False) -> None:
-        """Read the figures and show them, unless the last ones are recent."""
 
 
 class RunConsole:
@@ -80,17 +73,17 @@ class RunConsole:
             def watch(records: Records, state: Callable[[], State]) -> None:
                 gauge.add(records)
                 now = state()
-                show(lambda: gauge.read(now), at_once=gauge.begins_drain(now))
+                show(lambda: gauge.read(now), gauge.begins_drain(now))
 
             with self._showing() as show:
                 yield watch
 
     @contextmanager
-    def _showing(self) -> Iterator[_Show]:
+    def _showing(self) -> Iterator[Callable[..., None]]:
         """Give a function that shows figures on the screen, unless the last ones are recent."""
         shown_s = monotonic()  # a rate over less time tells little
 
-        def show(read: Callable[[], Figures], *, at_once: bool = False) -> None:
+        def show(read: Callable[[], Figures], at_once: bool = False) -> None:
             nonlocal shown_s
             if at_once or monotonic() - shown_s >= SHOWN_S:
                 shown_s = monotonic()

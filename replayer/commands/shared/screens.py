@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from shutil import get_terminal_size
 from time import monotonic
@@ -12,7 +12,6 @@ import click
 from tqdm import tqdm
 
 from replayer.live.figures import Figures, Screen, format_line
-from replayer.live.gauge import REPLAY, WARM_UP
 from replayer.options.progress import PROGRESS_KEY, ProgressKind
 from tracegen.console.command_line import flags_of
 from tracegen.console.interrupts import INTERRUPTS
@@ -71,18 +70,19 @@ class PlainLines(TerminalScreen):
     def show(self, figures: Figures) -> None:
         """Print a line if a replay begins, its warm-up ends, its drain begins, or one is due."""
         last, self._last = self._last, figures
-        is_event = last.stage in (WARM_UP, REPLAY) and figures.stage not in (last.stage, WARM_UP)
+        stage, *texts = describe_figures(figures)
         if figures.replay != last.replay:
-            text = describe_place(figures)
-        elif is_event or self._clock() - self._shown_s >= LINES_S:
-            text = "; ".join(describe_figures(figures))
+            self.say(texts[-1])
+        elif (last.tiers and figures.stage != last.stage) or self._clock() - self._shown_s >= LINES_S:
+            extent = describe_extent(figures)
+            place = 1 if figures.replay else 0
+            self.say("; ".join([f"{stage}: {extent}" if extent else stage, *texts[: len(texts) - place]]))
         else:
             return
-        self.say(text)
         self._shown_s = self._clock()
 
 
-class View(TerminalScreen):
+class Bar(TerminalScreen):
     """Draws figures in place on a terminal, as a bar of tqdm and lines under it; lines go above.
 
     A terminal that has gone away is no reason to end a run: nothing more is drawn on it.
@@ -96,7 +96,8 @@ class View(TerminalScreen):
 
     def __exit__(self, *_error: object) -> None:
         """Erase the figures."""
-        self._fit(0)
+        with suppress(OSError):
+            self._fit(0)
 
     def say(self, line: str) -> None:
         """Print a line, above the figures if there are any."""
@@ -106,39 +107,27 @@ class View(TerminalScreen):
     def show(self, figures: Figures) -> None:
         """Draw the figures."""
         columns = get_terminal_size().columns - 1  # in the last one, some terminals begin a new line
-        stage, *texts = describe_figures(figures)
-        if figures.replay:
-            texts.append(describe_place(figures))
-        self._fit(1 + len(texts))
+        texts = describe_figures(figures)
         with suppress(OSError):
-            bar, *rows = self._rows
+            self._fit(len(texts))
+            bar = self._rows[0]
             bar.total = figures.total
             bar.n = figures.done
             bar.ncols = columns
-            bar.bar_format = _BAR + describe_extent_done(figures) if figures.total else "{desc}"
-            bar.set_description_str(describe_stage(figures) if figures.total else stage)
-            for row, text in zip(rows, texts, strict=True):
-                row.set_description_str(_trim(text, columns))
+            bar.bar_format = _BAR + describe_extent(figures) if figures.total else "{desc}"
+            for row, text in zip(self._rows, texts, strict=True):
+                row.set_description_str(text if len(text) <= columns else f"{text[: columns - 1]}…")
 
     def _fit(self, count: int) -> None:
         """Have as many rows as there are to draw; erase those of a task that showed others."""
-        if len(self._rows) == count:
-            return
-        with suppress(OSError):
+        if len(self._rows) != count:
             for row in reversed(self._rows):
                 row.close()
-        self._rows = []
-        with suppress(OSError):
-            rows = (tqdm(position=at, leave=False, bar_format="{desc}") for at in range(count))
-            self._rows = list(rows)
-
-
-def _trim(text: str, columns: int) -> str:
-    return text if len(text) <= columns else f"{text[: columns - 1]}…"
+            self._rows = [tqdm(position=at, leave=False, bar_format="{desc}") for at in range(count)]
 
 
 _SCREENS: Final[dict[str, type[Screen]]] = {
-    "view": View,
+    "bar": Bar,
     "lines": PlainLines,
     "json": JsonLines,
     "off": TerminalScreen,
@@ -146,69 +135,46 @@ _SCREENS: Final[dict[str, type[Screen]]] = {
 
 
 def choose_screen() -> Screen:
-    """Return the screen that --progress of the current command names.
-
-    `auto` is a view on a terminal that can redraw, else lines.
-    """
+    """Return the screen that --progress of the current command names; a bar needs a terminal that can redraw."""
     kind: ProgressKind = click.get_current_context().meta[PROGRESS_KEY]
-    if kind == "auto":
-        kind = "view" if _can_redraw() else "lines"
-    return _SCREENS[kind]()
-
-
-def _can_redraw() -> bool:
-    """Return whether stderr is a terminal of a person, by the usual conventions."""
     is_ci = os.environ.get("CI", "").lower() not in ("", "0", "false")
     is_terminal = sys.stderr is not None and sys.stderr.isatty()  # a closed one is None
-    return is_terminal and os.environ.get("TERM", "dumb") != "dumb" and not is_ci
+    can_redraw = is_terminal and not is_ci and os.environ.get("TERM", "dumb") != "dumb"
+    return _SCREENS["lines" if kind == "bar" and not can_redraw else kind]()
 
 
-def describe_figures(figures: Figures) -> Iterator[str]:
-    """Yield the figures in lines: the stage, then each tier, then the rest."""
-    yield f"{describe_stage(figures)}: {describe_extent_done(figures)}".removesuffix(": ")
-    for tier, rate in figures.tiers.items():
-        yield f"{tier} {rate.read_gib_s:.2f} GiB/s read, {rate.write_gib_s:.2f} written"
+def describe_figures(figures: Figures) -> list[str]:
+    """Return the figures in lines: the stage, each tier, the rest, the place in the series."""
+    stage = figures.stage
+    if figures.ops_left is not None:
+        stage += f", at most {format_count(figures.ops_left, 'op')} left"
+    lines = [stage + (f" (rank 0 of {figures.ranks})" if figures.ranks > 1 else "")]
+    lines += [f"{tier} {rate}" for tier, rate in figures.tiers.items()]
     if figures.tiers:
         share = "-" if figures.hit_rate is None else f"{figures.hit_rate:.1%}"
         moves = format_count(figures.in_flight, "move")
-        yield f"hit rate {share}, in flight {moves}, {figures.queued:,} queued"
+        lines.append(f"hit rate {share}, in flight {moves}, {figures.queued:,} queued")
     if figures.failures:
-        yield f"{format_count(figures.failures, 'move')} FAILED"
+        lines.append(f"{format_count(figures.failures, 'move')} FAILED")
+    if figures.replay:
+        left_s = figures.left_in_all_s
+        lines.append(figures.replay + ("" if left_s is None else f", about {_clock(left_s)} left in all"))
+    return lines
 
 
-def describe_stage(figures: Figures) -> str:
-    """Describe what is done now."""
-    text = figures.stage
-    if figures.ops_left is not None:
-        text += f", at most {format_count(figures.ops_left, 'op')} left"
-    return text + (f" (rank 0 of {figures.ranks})" if figures.ranks > 1 else "")
-
-
-def describe_extent_done(figures: Figures) -> str:
+def describe_extent(figures: Figures) -> str:
     """Describe how much is done, of how much, and the time left: an estimate without a time limit."""
     if not figures.total:
         return ""
     done = f"{figures.done:,.0f} of {format_count(round(figures.total), figures.unit)}"
     if figures.unit == "s":
-        done = f"{format_clock(figures.done)} of {format_clock(figures.total)}"
+        done = f"{_clock(figures.done)} of {_clock(figures.total)}"
     elif figures.unit == "B":
         done = f"{figures.done / _GIB:.2f} of {figures.total / _GIB:.2f} GiB"
     if figures.left_s is None:
         return done
-    about = "" if figures.unit == "s" else "about "
-    return f"{done}, {about}{format_clock(figures.left_s)} left"
+    return f"{done}, {'' if figures.unit == 's' else 'about '}{_clock(figures.left_s)} left"
 
 
-def describe_place(figures: Figures) -> str:
-    """Describe which replay goes on, what its series takes yet, and what comes next."""
-    text = figures.replay
-    if figures.left_in_all_s is not None:
-        text += f", about {format_clock(figures.left_in_all_s)} left in all"
-    return text + (f"; next: {figures.next}" if figures.next else "")
-
-
-def format_clock(seconds: float) -> str:
-    """Return a time as m:ss, or as h:mm:ss from an hour on."""
-    minutes, second = divmod(round(seconds), 60)
-    hours, minute = divmod(minutes, 60)
-    return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
+def _clock(seconds: float) -> str:
+    return tqdm.format_interval(round(seconds))

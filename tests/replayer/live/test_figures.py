@@ -1,13 +1,14 @@
-"""The sums of a log so far, against its rows in plain Python; figures as lines for other processes."""
+"""The sums of a log so far, against its rows in plain Python; figures as lines, and in a series."""
 
 from typing import Any
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from replayer.bindings.compiled import RECORD
-from replayer.live.figures import Figures, TierRate, format_line, parse_line
+from replayer.live.figures import Agenda, Figures, TierRate, format_line, parse_line
 from replayer.live.gauge import LogSums
 from replayer.planning.moves import BYPASS, COPY, DEMOTE, DROP, HIT, MISS, PROMOTE, STORE
 from tracegen.schema import DECODE, ENUMS, PREFILL, READ, WRITE
@@ -90,3 +91,30 @@ def test_other_lines_are_no_figures() -> None:
     assert [parse_line(line) for line in ("", "Warning: x", '{"progress":', '{"progress":{"stage":1}}', "{}")] == [
         None
     ] * 5
+
+
+HALF = Figures("replaying", "s", 1, 2, 6)
+
+
+def test_other_replays_take_as_long_as_those_that_have_ended() -> None:
+    now_s = [0.0]
+    series = Agenda(("a", "b", "c"), lambda: now_s[0])
+    series.begin("a")
+    assert series.place(HALF) == replace(HALF, replay="replay 1 of 3: a", left_in_all_s=6 + 2 * 6)
+    now_s[0] = 4
+    assert series.place(HALF).left_in_all_s == 6 + 2 * 10, "this one takes 10 s in all"
+    assert series.place(Figures("starting")).left_in_all_s is None
+    now_s[0] = 12
+    series.begin("b")
+    assert series.place(HALF).left_in_all_s == 6 + 12, "the first took 12 s"
+    series.begin("c")
+    assert series.place(HALF) == replace(HALF, replay="replay 3 of 3: c", left_in_all_s=6)
+
+
+def test_a_replay_without_others_has_no_place_and_one_decided_on_the_way_is_counted() -> None:
+    alone, search = Agenda(["run"]), Agenda()
+    alone.begin("run")
+    assert alone.place(HALF) == HALF
+    for name in ("users_1/trial_1", "users_2/trial_1"):
+        search.begin(name)
+    assert search.place(HALF).replay == "replay 2: users_2/trial_1"

@@ -8,7 +8,6 @@ import pytest
 from replayer.prediction.stations import Station
 from replayer.profiling import rounds
 from replayer.profiling.cells import Cell
-from replayer.profiling.measuring import describe_load
 from replayer.profiling.rounds import ROUNDS, SIZES, WORKERS, CellSeries, Findings
 from replayer.record.conditions import Tier
 from tests.replayer.prediction.profile_texts import make_profile
@@ -89,18 +88,3 @@ def test_every_cell_is_measured_or_named() -> None:
     cells = {Cell("nvme", size, workers) for size in SIZES for workers in WORKERS}
     assert set(found.rounds) | set(found.skipped) == cells
     assert set(found.skipped.values()) == {"room", "time"}
-
-
-def test_a_drive_is_known_by_its_load_unless_others_were_busy() -> None:
-    assert describe_load(0.123, 1.7, 4) == {"other_cores": 0.12, "nvme_busy_cores": 1.7}
-    assert describe_load(1.0, 1.7, 4) == {"other_cores": 1.0, "nvme_busy_cores": 1.7}
-    assert describe_load(1.01, 1.7, 4) == {"other_cores": 1.01}
-    assert describe_load(0.1, None, 4) == {"other_cores": 0.1}
-    assert describe_load(None, None, 4) == {}
-
-
-def test_the_load_of_other_tiers_is_not_the_drives() -> None:
-    rig = VirtualRig(TRUE)
-    findings = CellSeries(rig, ROOM, 1.0, lambda *_: None).measure()
-    queued = sum(len(runs) for cell, runs in findings.rounds.items() if cell.workers >= 4)
-    assert len(findings.drive_busy) in (0, queued)  # 0 where the kernel counts nothing

@@ -87,12 +87,6 @@ def test_an_unknown_profile_and_a_full_directory_are_refused(chat: Path, tmp_pat
             "smallest_bytes = 16_384", "smallest_bytes = 10_000_000", (),
             ["objects are smaller; the profile is for objects from 10,000,000 bytes in cpu."],
         ),
-        (
-            "[conditions]", "[machine]\nnvme_busy_cores = 1.7\n\n[conditions]", (),
-            ["nvme alone kept 1.7 of 2 cores busy while it was measured: its speed is theirs"],
-        ),
-        ("[conditions]", "[machine]\nnvme_busy_cores = 1.5\n\n[conditions]", (), []),
-        ("[conditions]", "[machine]\nnvme_busy_cores = 1.7\n\n[conditions]", ("--cpu-mem-gb", "0"), []),
     ],
 )  # fmt: skip
 def test_what_is_a_little_outside_is_doubted(
