@@ -119,14 +119,11 @@ def _list_runs(output: Path, case: Case, trials: int) -> list[str]:
 
 def _describe_sweep(loaded: Sweep, left_out: Mapping[str, str]) -> list[str]:
     """Describe the cases of a sweep and the time it takes, in lines."""
-    limits = [case.time_limit_s() for case in loaded.cases]
-    known = [limit for limit in limits if limit is not None]
+    known = [limit for case in loaded.cases if (limit := case.time_limit_s()) is not None]
+    unlimited = len(loaded.cases) - len(known)
     pauses_s = loaded.pause_s * (loaded.trials * len(loaded.cases) - 1)
     minutes = (loaded.trials * sum(known) + pauses_s) / 60
-    rest = ""
-    if len(known) < len(limits):
-        unlimited = format_count(len(limits) - len(known), "case")
-        rest = f", and as long as {unlimited} without duration take"
+    rest = f", and as long as {format_count(unlimited, 'case')} without duration take" if unlimited else ""
     trials = format_count(loaded.trials, "trial")
     return [
         f"{trials} of each, interleaved, {loaded.pause_s:g} s of pause before each replay",

@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib import resources
@@ -190,10 +191,10 @@ def load_sweep(
     file = convert(load_toml(path, remedy), _SweepFile, subject=path)
     flags = _parse_overrides(overrides)
     cases = [case for number, table in enumerate(file.case, 1) for case in _list_cases(path, number, table, flags)]
-    names = [case.name for case in cases]
-    if repeated := next((name for name in names if names.count(name) > 1), None):
+    repeated, times = Counter(case.name for case in cases).most_common(1)[0]
+    if times > 1:
         raise InputError(f"two cases have the name {repeated}", "give each its own", subject=path)
-    _check_keys(tables, list(dict.fromkeys(case.table for case in cases)), None, "names")
+    _check_keys(tables, [case.table for case in cases], None, "names")
     chosen = tuple(case for case in cases if not tables or case.table in tables)
     return Sweep(trials or file.trials, file.pause_s, chosen)
 

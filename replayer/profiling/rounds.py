@@ -248,9 +248,8 @@ class CellSeries:
         spent_s = 0.0
         while True:
             ops = max(fewest, int(lasting_s / _SUSTAINED_RUNS / per_op_s))
-            phases = Phases(min(ops, most), 0, 0)
-            if what == "read":
-                phases = Phases(min(max(fewest, ops // 4), most), ops, 0)
+            written, reads = (max(fewest, ops // 4), ops) if what == "read" else (ops, 0)
+            phases = Phases(min(written, most), reads, 0)
             records = self._rig.run(cell, phases)
             ids = phases.ranges()[what]
             took_s = _time_rows(records[ids.start : ids.stop])

@@ -9,6 +9,7 @@ from time import monotonic
 from typing import Final, Never
 
 import click
+from msgspec.structs import replace
 from tqdm import tqdm
 
 from replayer.live.figures import Figures, Screen, format_line
@@ -70,13 +71,12 @@ class PlainLines(TerminalScreen):
     def show(self, figures: Figures) -> None:
         """Print a line if a replay begins, its warm-up ends, its drain begins, or one is due."""
         last, self._last = self._last, figures
-        stage, *texts = describe_figures(figures)
         if figures.replay != last.replay:
-            self.say(texts[-1])
+            self.say(describe_place(figures))
         elif (last.tiers and figures.stage != last.stage) or self._clock() - self._shown_s >= LINES_S:
+            stage, *texts = describe_figures(replace(figures, replay=""))
             extent = describe_extent(figures)
-            place = 1 if figures.replay else 0
-            self.say("; ".join([f"{stage}: {extent}" if extent else stage, *texts[: len(texts) - place]]))
+            self.say("; ".join([f"{stage}: {extent}" if extent else stage, *texts]))
         else:
             return
         self._shown_s = self._clock()
@@ -156,10 +156,13 @@ def describe_figures(figures: Figures) -> list[str]:
         lines.append(f"hit rate {share}, in flight {moves}, {figures.queued:,} queued")
     if figures.failures:
         lines.append(f"{format_count(figures.failures, 'move')} FAILED")
-    if figures.replay:
-        left_s = figures.left_in_all_s
-        lines.append(figures.replay + ("" if left_s is None else f", about {_clock(left_s)} left in all"))
-    return lines
+    return [*lines, describe_place(figures)] if figures.replay else lines
+
+
+def describe_place(figures: Figures) -> str:
+    """Describe which replay goes on, and how long its series takes yet."""
+    left_s = figures.left_in_all_s
+    return figures.replay + ("" if left_s is None else f", about {_clock(left_s)} left in all")
 
 
 def describe_extent(figures: Figures) -> str:
