@@ -200,7 +200,7 @@ def _sort(parts: list[Columns]) -> Columns:
 
 
 def _assign_keys(batch: Columns, keys: Numbering, begin: int, shared: int) -> Columns:
-    """Return ops in order, of which `begin` is the first: an object's first op writes its key."""
+    """Return ops in order, numbered from `begin`: the first op of an object writes its key."""
     objects = batch.pop("object")
     key, first = keys.number(objects)
     op = np.full(len(objects), READ, np.uint8)
