@@ -1,11 +1,24 @@
-"""Arrays of integers: a growable table by id, indices of ragged rows, stable sort orders."""
+"""Integers: whole nanoseconds, tables by id, indices of ragged rows, stable sort orders."""
 
+from collections.abc import Iterator
+from decimal import Decimal
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 Ints = NDArray[np.int64]
+
+
+def to_ns(seconds: float) -> int:
+    """Return seconds, as written in decimal, in whole nanoseconds, rounded half to even."""
+    return int((Decimal(str(seconds)) * 10**9).to_integral_value())
+
+
+def milliseconds_to_ns(milliseconds: float) -> int:
+    """Return milliseconds, as written in decimal, in whole nanoseconds, rounded down."""
+    return to_ns(milliseconds) // 1000
 
 
 class IdTable:
@@ -73,16 +86,32 @@ class IdTable:
         self._values[self._index(ids)] = values
 
 
-def ranges(first: Ints, count: Ints) -> Ints:
-    """Return the integers of all ranges, one after another.
+class Numbering:
+    """Numbers 0, 1, … for ids in order of their first appearance; 8 bytes per id up to the highest.
 
-    Args:
-        first: where each range begins, shape (ranges,).
-        count: integers in each range, shape (ranges,).
-
-    Returns:
-        first[0], first[0] + 1, … (count[0] of them), first[1], …; shape (sum of count,).
+    Attributes:
+        count: number of ids so far.
     """
+
+    def __init__(self, kept: int = 0) -> None:
+        self.count = 0
+        self._table = IdTable(np.int64, kept)  # number + 1; 0: not seen yet
+
+    def number(self, ids: Ints) -> tuple[Ints, Ints]:
+        """Return the number of each id, shape (rows,), and the rows at which an id appears first."""
+        self._table.cover(ids)
+        first = first_rows(self._table, ids)
+        self._table[ids[first]] = self.count + 1 + np.arange(len(first))
+        self.count += len(first)
+        return self._table[ids] - 1, first
+
+    def trim(self, low: int) -> None:
+        """Forget ids below `low`, which do not come again."""
+        self._table.trim(low)
+
+
+def ranges(first: Ints, count: Ints) -> Ints:
+    """Return first[0], first[0] + 1, … (count[0] of them), first[1], …; shape (sum of count,)."""
     ends = np.cumsum(count)
     total = int(ends[-1]) if len(ends) else 0
     integers: Ints = np.repeat(first - (ends - count), count) + np.arange(total)
@@ -94,7 +123,14 @@ def positions(count: Ints) -> Ints:
     return ranges(np.zeros_like(count), count)
 
 
-def first_rows(table: IdTable | Ints, ids: Ints) -> Ints:
+def portions(sizes: Ints, limit: int) -> Iterator[slice]:
+    """Yield slices of rows whose sizes add up to about `limit`."""
+    portion = (np.cumsum(sizes) - sizes) // limit
+    for begin, end in pairwise([0, *(np.flatnonzero(np.diff(portion)) + 1).tolist(), len(portion)]):
+        yield slice(begin, end)
+
+
+def first_rows(table: IdTable, ids: Ints) -> Ints:
     """Return the rows at which ids that have a 0 in the table occur for the first time, in order.
 
     The table's values of these ids are left changed: set them afterwards.

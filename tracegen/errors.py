@@ -58,7 +58,7 @@ class ToolError(Exception):
         name = None if self.setting is None else flag_of(self.setting) or self.setting
         subject = None if self.subject is None else str(self.subject)
         place = _join(name, subject) if name and subject else name or subject
-        clauses = "; ".join(clause for clause in (self.problem, self.remedy) if clause)
+        clauses = "; ".join(filter(None, (self.problem, self.remedy)))
         text = _SETTING.sub(replace, f"{place}: {clauses}" if place else clauses)
         return text if text.endswith((".", "?")) else f"{text}."
 

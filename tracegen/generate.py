@@ -12,6 +12,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from tracegen.arrays import to_ns
 from tracegen.console.interrupts import WORDS
 from tracegen.derive.merge import merge_shards
 from tracegen.errors import InputError, ToolError
@@ -21,7 +22,6 @@ from tracegen.recipe.recipe import Recipe, UserKind
 from tracegen.sources import sharegpt, tokenizers
 from tracegen.sources.personas import PersonaSource
 from tracegen.sources.sessions import Source
-from tracegen.times import to_ns
 from tracegen.trace.columns import Columns
 from tracegen.trace.metadata import Metadata
 from tracegen.workload.ops import make_ops

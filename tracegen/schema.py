@@ -24,8 +24,7 @@ from tracegen.trace.columns import (
     split_rows,
     take_rows,
 )
-from tracegen.trace.fingerprint import Fingerprint
-from tracegen.trace.metadata import METADATA_KEY, Metadata, has_guessed_sessions
+from tracegen.trace.metadata import METADATA_KEY, Fingerprint, Metadata, has_guessed_sessions
 from tracegen.trace.reading import Trace
 
 __all__ = [

@@ -77,9 +77,9 @@ def planner(folder: Path, requests: int = 950_000) -> None:
 
 def generator(folder: Path, requests: int = 200_000) -> None:
     """`tracegen generate` on one core against hashing and writing the same ops alone; import against parsing alone."""
-    from tracegen.exchange.convert import ImportOutput, import_trace
+    from tracegen.exchange.convert import import_trace
     from tracegen.exchange.options import ImportOptions
-    from tracegen.files.trace_writer import TraceWriter
+    from tracegen.files.trace_writer import TraceOutput, TraceWriter
     from tracegen.generate import generate
     from tracegen.recipe.loading import load_recipe
     from tracegen.schema import Metadata, Trace
@@ -104,7 +104,7 @@ def generator(folder: Path, requests: int = 200_000) -> None:
         file = Path("traces/mooncake_excerpt.jsonl")
         rows = file.read_text()
         measured = pairs(
-            lambda: elapsed(lambda: import_trace("mooncake", [file], ImportOptions(), ImportOutput(path, force=True))),
+            lambda: elapsed(lambda: import_trace("mooncake", [file], ImportOptions(), TraceOutput(path, force=True))),
             lambda: elapsed(lambda: [json.loads(row) for row in rows.splitlines()]),
         )
         show("import of 600 Mooncake requests, json alone", measured, "s", "seconds for all 12,031")

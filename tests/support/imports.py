@@ -6,8 +6,9 @@ from typing import Any
 
 from tests.support.paths import ROOT
 from tests.support.traces import joined
-from tracegen.exchange.convert import ImportOutput, import_trace
+from tracegen.exchange.convert import import_trace
 from tracegen.exchange.options import ImportOptions
+from tracegen.files.trace_writer import TraceOutput
 from tracegen.schema import Columns, Trace
 
 EXCERPT = ROOT / "traces" / "mooncake_excerpt.jsonl"
@@ -17,7 +18,7 @@ FULL, AZURE = SHARED / "mooncake_conversation_trace.jsonl", SHARED / "AzureLLMIn
 
 def imported(format_: str, path: Path | list[Path], to: Path, **options: Any) -> Trace:
     paths = path if isinstance(path, list) else [path]
-    import_trace(format_, paths, ImportOptions(**options), ImportOutput(to, force=True))
+    import_trace(format_, paths, ImportOptions(**options), TraceOutput(to, force=True))
     trace = Trace(to)
     assert [str(problem) for problem in trace.problems()] == []
     return trace

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracegen.arrays import IdTable, first_rows, positions, ranges, sort_order
+from tracegen.arrays import IdTable, Numbering, positions, ranges, sort_order
 
 steps = st.lists(
     st.one_of(
@@ -58,11 +58,14 @@ def test_ranges_and_positions_list_what_python_would(pairs: list[tuple[int, int]
 
 
 @given(st.lists(st.integers(0, 9)), st.lists(st.integers(0, 9)))
-def test_first_rows_are_the_first_occurrences_of_new_ids(known: list[int], ids: list[int]) -> None:
-    table = np.zeros(10, np.int64)
-    table[known] = 1
-    expected = [row for row, number in enumerate(ids) if number not in [*known, *ids[:row]]]
-    assert first_rows(table, np.array(ids, np.int64)).tolist() == expected
+def test_ids_are_numbered_in_order_of_their_first_appearance(known: list[int], ids: list[int]) -> None:
+    numbering = Numbering()
+    numbering.number(np.array(known, np.int64))
+    numbers, first = numbering.number(np.array(ids, np.int64))
+    order = list(dict.fromkeys([*known, *ids]))
+    assert numbers.tolist() == [order.index(number) for number in ids]
+    assert first.tolist() == [row for row, number in enumerate(ids) if number not in [*known, *ids[:row]]]
+    assert numbering.count == len(order)
 
 
 triples = st.tuples(st.integers(0, 3) | st.integers(2**61, 2**62), st.integers(0, 3), st.integers(0, 3))

@@ -1,4 +1,4 @@
-"""Flags and recipes that cannot work are refused."""
+"""Commands that cannot work: one short sentence that names what is wrong, exit code 2, and nothing is left behind."""
 
 from pathlib import Path
 
@@ -6,74 +6,107 @@ import pytest
 
 from tests.support import traces
 from tests.support.command_line import Run, sentence
-from tests.support.paths import DEMO
+from tests.support.imports import EXCERPT, lines
+from tests.support.paths import DEMO, SAMPLE
 
-BAD = {
-    "range": (["slice", "{t}", "--users", "5"], ["--users 5", "A:B"]),
-    "backwards": (["slice", "{t}", "--time", "9:3"], ["--time 9:3"]),
-    "nothing": (["slice", "{t}"], ["--time"]),
-    "no number": (["scale", "{t}", "--time", "fast"], ["--time fast"]),
-    "no time": (["scale", "{t}", "--time", "0"], ["0"]),
-    "backwards in time": (["scale", "{t}", "--time", "-1"], ["-1"]),
-    "no trace": (["merge", "{d}/none.parquet"], ["none.parquet"]),
-    "shard": (["generate", "{demo}", "--shard", "4/4"], ["--shard 4/4", "I/N"]),
-    "shard and jobs": (["generate", "{demo}", "--shard", "0/4", "--jobs", "2"], ["--jobs"]),
-    "endless": (["generate", "--set", "mix.personas=1"], ["personas", "--duration"]),
-    "unused file": (["generate", "{demo}", "--set", "mix.personas=1", "--requests", "5"], ["mix.sharegpt"]),
-    "no file": (["generate", "--set", "mix.sharegpt=1"], ["--sharegpt"]),
-    "at once": (
-        [
-            "generate",
-            "--set",
-            "mix.rag=1",
-            "--set",
-            "rag.users.think_s=[0,0]",
-            "--set",
-            "decode_token_ms=0",
-            "--requests",
-            "5",
-        ],
-        ["rag.users", "think_s"],
-    ),
-    "at once by chance": (
-        [
-            "generate",
-            "--set",
-            "mix.personas=1",
-            "--set",
-            "personas.chatbot.think_s=[0,1]",
-            "--set",
-            "personas.chatbot.generation=[0,5]",
-            "--requests",
-            "5",
-        ],
-        ["personas.chatbot", "think_s"],
-    ),
-    "too many prompts": (
-        ["generate", "{demo}", "--set", "prefix.products=1000000", "--set", "prefix.tenants=1000000"],
-        ["prefix.tenants", "1e7"],
-    ),
-    "a number that is none": (["scale", "{t}", "--time", "1e99999999"], ["--time 1e99999999"]),
-    "bursts of nothing": (["generate", "{demo}", "--set", "burstiness=0.5"], ["burstiness"]),
-    "another shape": (["generate", "{demo}", "--set", "burstiness=0.3"], ["burstiness", "0.25"]),
-    "a persona's typo": (
-        ["generate", "{demo}", "--set", "personas.chatbot.contxt=[1,2]"],
-        ["did you mean personas.chatbot.context?"],
-    ),
-    "blocks of the last turn": (["generate", "{demo}", "--block-tokens", "16", "--history", "previous"], ["history"]),
+DIGITS = 5000 * "9"
+LONG = 10**6 * "W"
+# A command, and the words of its refusal; {x} is an excerpt of Mooncake, {b} of Bailian, {t} a trace.
+REFUSED = {
+    "generate": "--sharegpt",
+    "generate --sharegpt {d}/none.json": "none.json",
+    "generate --sharegpt {d}": "{d}",
+    "generate {d}/none.toml": "none.toml",
+    "generate {d}/not.toml": "not.toml line 1",
+    "generate {d}/zero.toml": "zero.toml users",
+    "generate /dev/zero": "/dev/zero TOML",
+    "generate {demo} --set user=3": "did you mean users?",
+    "generate {demo} --set prefix.shar=3": "did you mean prefix.share?",
+    "generate {demo} --set personas.chatbot.contxt=[1,2]": "did you mean personas.chatbot.context?",
+    "generate {demo} --set users": "KEY=VALUE",
+    "generate {demo} --users 0": "users",
+    "generate {demo} --set prefix.share=2": "prefix.share",
+    "generate {demo} --set replay.cpu_mem_gb=-4": "replay.cpu_mem_gb",
+    "generate {demo} --set session_rate=1e-12": "session_rate",
+    f"generate {{demo}} --set qos.batch={DIGITS[:20]}": "qos",
+    f"generate {{demo}} --set seed={DIGITS}": "seed number",
+    f"generate {{demo}} --set seed=0x{5000 * 'f'}": "seed number",
+    f"generate {{demo}} --set {LONG}=1": "WWW",
+    f"generate {{demo}} --set users={LONG}": "WWW",
+    f"generate {{demo}} --shard {DIGITS}/9": "--shard I/N",
+    "generate {demo} --shard 4/4": "--shard 4/4 I/N",
+    "generate {demo} --shard 0/4 --jobs 2": "--jobs",
+    "generate {demo} --tokenizer {d}/none": "--tokenizer tekken",
+    "generate {demo} -o {d}/none/t.parquet": "none/t.parquet",
+    "generate {demo} -o {d}/a\udcff.parquet": "-o",
+    "generate {demo} --duration 1e-9": "duration_s 1e-09",
+    "generate --set mix.personas=1": "personas --duration",
+    "generate {demo} --set mix.personas=1 --requests 5": "mix.sharegpt",
+    "generate --set mix.sharegpt=1": "--sharegpt",
+    "generate --set mix.rag=1 --set rag.users.think_s=[0,0] --set decode_token_ms=0 --requests 5": "rag.users think_s",
+    "generate --set mix.personas=1 --set personas.chatbot.think_s=[0,1] --set personas.chatbot.generation=[0,5]"
+    " --requests 5": "personas.chatbot think_s",
+    "generate {demo} --set prefix.products=1000000 --set prefix.tenants=1000000": "prefix.tenants 1e7",
+    "generate {demo} --set burstiness=0.5": "burstiness",
+    "generate {demo} --set burstiness=0.3": "burstiness 0.25",
+    "generate {demo} --block-tokens 16 --history previous": "history",
+    "slice {t} --users 5": "--users 5 A:B",
+    "slice {t} --time 9:3": "--time 9:3",
+    "slice {t}": "--time",
+    "scale {t} --time fast": "--time fast",
+    "scale {t} --time 0": "0",
+    "scale {t} --time 1e99999999": "--time 1e99999999",
+    "merge {d}/none.parquet": "none.parquet",
+    "import mooncak {x}": "mooncak",
+    "import mooncake {d}/none.jsonl": "none.jsonl",
+    "import mooncake {d}/empty": "empty request",
+    "import mooncake {x} {x}": "named twice",
+    "import mooncake {x} --rechunk 700": "--rechunk 700 512",
+    "import mooncake {x} --rechunk 0": "--rechunk 0",
+    "import bailian {b} --rechunk 32": "--chain",
+    "import mooncake {x} --speedup 0": "--speedup",
+    "import mooncake {x} --sample-sessions nan": "--sample-sessions",
+    "import mooncake {x} --seed 99999999999999999999": "--seed",
+    "import mooncake {x} --max-idle-gap 0": "--max-idle-gap 0",
+    "import mooncake {x} --part-ops 0": "--part-ops 0",
+    "import mooncake {x} --bytes-per-token 9": "mooncake --bytes-per-token",
+    "import mlcommons {x}": "--bytes-per-token",
+    "import mlcommons {x} --bytes-per-token 9 --decode-reads": "--decode-reads",
+    "import azure {d}": "{d}",
+    "import weka {d}": "*.json",
+    "import weka {x} --sessions none": "sessions weka guessed",
+    "import sharegpt {x} --jitter 3": "--jitter generate",
+    "export fio {t}": "--bytes-per-token",
+    "export fio {t} --bytes-per-token 0": "--bytes-per-token 0",
+    "export mooncake {t} --bytes-per-token 9": "leave --bytes-per-token",
+    "export mooncake {t}": "--block-tokens",
+    "export mlcommons {bad} --bytes-per-token 8": "bad.parquet, row 1: tokens = -3",
 }
 
 
-@pytest.mark.parametrize("name", BAD)
-def test_bad_arguments_are_refused(run: Run, demo_trace: Path, tmp_path: Path, name: str) -> None:
-    arguments, words = BAD[name]
-    places = {"t": demo_trace, "d": tmp_path, "demo": DEMO}
-    done = run("tracegen", *(one.format(**places) for one in arguments), "-o", tmp_path / "o.parquet", ok=False)
-    sentence(done, *words)
-    assert list(tmp_path.iterdir()) == []
+@pytest.mark.parametrize("command", REFUSED, ids=lambda command: command[:60])
+def test_what_cannot_work_is_refused_in_one_sentence(run: Run, demo_trace: Path, tmp_path: Path, command: str) -> None:
+    (tmp_path / "empty").write_text("\n")
+    (tmp_path / "not.toml").write_text("users = = 3")
+    (tmp_path / "zero.toml").write_text("users = 0")
+    chat = {"chat_id": 1, "parent_chat_id": -1, "timestamp": 0, "input_length": 16, "output_length": 1}
+    places = {"d": tmp_path, "t": demo_trace, "x": EXCERPT, "demo": DEMO, "bad": tmp_path / "bad.parquet"}
+    places["b"] = lines(tmp_path / "b.jsonl", chat | {"hash_ids": [1]})
+    traces.write(places["bad"], traces.columns([("w", 0, 5), ("w", 1, -3)]))
+    before = sorted(tmp_path.iterdir())
+    arguments = [one.format(**places) for one in command.split()]
+    output = [] if "-o" in arguments else ["-o", tmp_path / "o"]
+    done = run("tracegen", *arguments, *output, ok=False)
+    sentence(done, *(word.format(**places) for word in REFUSED[command].split()))
+    assert len(done.stderr) < 600 + len(str(tmp_path))
+    assert sorted(tmp_path.iterdir()) == before
 
 
-def test_a_broken_trace_is_not_exported(run: Run, tmp_path: Path) -> None:
-    bad = traces.write(tmp_path / "bad.parquet", traces.columns([("w", 0, 5), ("w", 1, -3)])).path
-    done = run("tracegen", "export", "mlcommons", bad, "--bytes-per-token", 8, "-o", tmp_path / "t.csv", ok=False)
-    sentence(done, "bad.parquet, row 1: tokens = -3")
+def test_numbers_of_thousands_of_digits_are_refused_or_ignored(run: Run, tmp_path: Path) -> None:
+    chat, rows, out = tmp_path / "chat.json", tmp_path / "rows.jsonl", tmp_path / "t.parquet"
+    chat.write_text(f'[{{"id": "a", "conversations": [], "n": {DIGITS}}}]')
+    sentence(run("tracegen", "generate", "--sharegpt", chat, "-o", out, ok=False), "entry 0", "digits")
+    rows.write_text(f'{{"timestamp": {DIGITS}, "input_length": 5, "output_length": 1, "hash_ids": [1]}}\n')
+    sentence(run("tracegen", "import", "mooncake", rows, "-o", out, ok=False), "line 1")
+    chat.write_text(SAMPLE.read_text().replace("_0", f"_{DIGITS}"))  # the place of a segment
+    assert "sessions" in run("tracegen", "generate", "--sharegpt", chat, "-o", out).stdout

@@ -8,7 +8,7 @@ import click
 
 from tracegen.commands.options import (
     TRACE_PATH,
-    TraceOutput,
+    ReportedTrace,
     add_output_flags,
     open_checked,
     refuse_zeros,
@@ -19,7 +19,7 @@ from tracegen.console.command_line import MILLISECONDS, SECONDS, Quantity
 from tracegen.console.commands import Word, command, option_group
 from tracegen.console.progress_bars import show_progress
 from tracegen.errors import InputError, format_count
-from tracegen.exchange.convert import ImportOutput, export_trace, import_trace
+from tracegen.exchange.convert import export_trace, import_trace
 from tracegen.exchange.options import ImportOptions
 from tracegen.formats import EXPORTS, FORMATS, IMPORTS
 from tracegen.formats.export import ExportOptions
@@ -148,7 +148,7 @@ def import_(
     files: tuple[Path, ...],
     licence: str,
     skip_bad: bool,
-    output: TraceOutput,
+    output: ReportedTrace,
     **flags: Any,
 ) -> None:
     """Turn FILES of another lab's FORMAT into a trace: docs/formats.md says how.
@@ -160,14 +160,7 @@ def import_(
     if format_ == "sharegpt":
         report_trace(output, _import_sharegpt(files, options, licence, output))
         return
-    target = ImportOutput(
-        output.path,
-        licence=licence,
-        skip_bad=skip_bad,
-        force=output.force,
-        part_ops=output.part_ops,
-    )
-    metadata = import_trace(format_, files, options, target, show_progress)
+    metadata = import_trace(format_, files, options, output, licence=licence, skip_bad=skip_bad, progress=show_progress)
     report_trace(output, metadata)
     if number := metadata.counts.get("requests_in_guessed_sessions"):
         warn(
@@ -184,7 +177,7 @@ def _import_sharegpt(
     files: tuple[Path, ...],
     options: ImportOptions,
     licence: str,
-    output: TraceOutput,
+    output: ReportedTrace,
 ) -> Metadata:
     """Generate the trace of a ShareGPT file with default settings: it has texts, but no times."""
     remedy = "use `tracegen generate --sharegpt` and its flags"

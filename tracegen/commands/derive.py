@@ -9,7 +9,7 @@ import click
 
 from tracegen.commands.options import (
     TRACE_PATH,
-    TraceOutput,
+    ReportedTrace,
     add_output_flags,
     open_checked,
     report_trace,
@@ -30,7 +30,7 @@ from tracegen.files.trace_writer import TraceWriter
 )
 @click.argument("traces", nargs=-1, required=True, type=TRACE_PATH)
 @add_output_flags
-def merge(traces: tuple[Path, ...], output: TraceOutput) -> None:
+def merge(traces: tuple[Path, ...], output: ReportedTrace) -> None:
     """Merge TRACES on one clock: all shards of a trace, or whole traces, which share nothing."""
     _write(merge_traces([open_checked(path) for path in traces]), output)
 
@@ -78,7 +78,7 @@ def slice_(
     users: Range | None,
     sessions: Range | None,
     requests: int | None,
-    output: TraceOutput,
+    output: ReportedTrace,
 ) -> None:
     """Select the requests of TRACE that satisfy all flags, as a trace of their own.
 
@@ -110,7 +110,7 @@ def slice_(
     help="Multiply all times by this, for example 0.5.",
 )
 @add_output_flags
-def scale(trace: Path, users: int, time: str, output: TraceOutput) -> None:
+def scale(trace: Path, users: int, time: str, output: ReportedTrace) -> None:
     """Repeat every user of TRACE with objects of their own; prompts, phrases and chunks stay shared."""
     if not re.fullmatch(r"\d{1,9}(\.\d{1,9}|/0*[1-9]\d{0,8})?", time):
         problem = "not a positive number of at most nine digits"
@@ -118,7 +118,7 @@ def scale(trace: Path, users: int, time: str, output: TraceOutput) -> None:
     _write(scale_trace(open_checked(trace), users, Fraction(time)), output)
 
 
-def _write(derivation: Derivation, output: TraceOutput) -> None:
+def _write(derivation: Derivation, output: ReportedTrace) -> None:
     metadata = derivation.metadata
     with TraceWriter(output.path, metadata, force=output.force, part_ops=output.part_ops) as writer:
         for batch in derivation.batches:

@@ -6,7 +6,7 @@ from typing import Final
 
 import click
 
-from tracegen.commands.options import TraceOutput, add_output_flags, report_trace, warn
+from tracegen.commands.options import ReportedTrace, add_output_flags, report_trace, warn
 from tracegen.console.command_line import SECONDS, Quantity
 from tracegen.console.commands import Name, Word, command, option_group
 from tracegen.console.progress_bars import show_progress
@@ -160,7 +160,7 @@ def generate(
     settings: tuple[str, ...],
     jobs: int,
     shard: tuple[int, int] | None,
-    output: TraceOutput,
+    output: ReportedTrace,
     **flags: object,
 ) -> None:
     """Write the trace of a RECIPE: a TOML file, or a name that `tracegen recipes` lists.

@@ -15,6 +15,7 @@ from tracegen.console.command_line import Commands, Refused
 from tracegen.console.commands import option_group
 from tracegen.errors import InputError
 from tracegen.files.outputs import find_leftovers, remove_unfinished
+from tracegen.files.trace_writer import TraceOutput
 from tracegen.trace.metadata import Metadata
 from tracegen.trace.reading import Trace
 
@@ -39,20 +40,10 @@ class TraceCommands(Commands):
 
 
 @dataclass(frozen=True)
-class TraceOutput:
-    """The flags of a command that writes a trace.
+class ReportedTrace(TraceOutput):
+    """A trace to write, whose metadata are printed as JSON or summed up."""
 
-    Attributes:
-        path: the trace to write.
-        part_ops: ops per file of a folder; 0 writes one file.
-        force: replace an existing trace.
-        as_json: print the trace's metadata as JSON.
-    """
-
-    path: Path
-    part_ops: int
-    force: bool
-    as_json: bool
+    as_json: bool = False
 
 
 _OUTPUT_FLAGS = (
@@ -80,20 +71,13 @@ def add_output_flags(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def run_command(*, output: Path, part_ops: int, force: bool, as_json: bool, **others: object) -> None:
-        command(output=TraceOutput(output, part_ops, force, as_json), **others)
+        command(output=ReportedTrace(output, force, part_ops, as_json), **others)
 
     return option_group("Output", "-o trace.parquet --force", *_OUTPUT_FLAGS)(run_command)
 
 
 def refuse_zeros(*names: str) -> None:
-    """Refuse flags of the current command that are given as 0, which means that they are not given.
-
-    Args:
-        names: names of the command's parameters.
-
-    Raises:
-        InputError: names the first such flag.
-    """
+    """Refuse flags of the current command that are given as 0, which means that they are not given."""
     ctx = click.get_current_context()
     for param in ctx.command.params:
         if param.name not in names or ctx.params[param.name]:
@@ -114,7 +98,7 @@ def open_checked(path: Path) -> Trace:
     return trace
 
 
-def report_trace(output: TraceOutput, metadata: Metadata) -> None:
+def report_trace(output: ReportedTrace, metadata: Metadata) -> None:
     """Print a summary of the trace written, and warn of files that killed processes have left."""
     counts = metadata.counts
     if output.as_json:

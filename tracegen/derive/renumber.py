@@ -8,34 +8,11 @@ from typing import Final
 
 import numpy as np
 
-from tracegen.arrays import IdTable, Ints, first_rows, sort_order
+from tracegen.arrays import IdTable, Numbering, sort_order
 from tracegen.errors import InputError
 from tracegen.trace.columns import DELETE, READ, WRITE, Columns, concatenate, take_rows
 
 _NO_LIMIT: Final = 2**63 - 1
-
-
-class Numbering:
-    """Numbers 0, 1, … for ids in order of their first appearance.
-
-    It takes 8 bytes per id up to the highest.
-    """
-
-    def __init__(self) -> None:
-        self._table = IdTable(np.int64)  # number + 1; 0: not seen yet
-        self.count = 0
-
-    def number(self, ids: Ints) -> tuple[Ints, Ints]:
-        """Number ids, shape (rows,).
-
-        Returns:
-            The number of each id, shape (rows,), and the rows with the first appearance of an id.
-        """
-        self._table.cover(ids)
-        first = first_rows(self._table, ids)
-        self._table[ids[first]] = self.count + 1 + np.arange(len(first))
-        self.count += len(first)
-        return self._table[ids] - 1, first
 
 
 class Renumbering:

@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tracegen.arrays import Ints
 from tracegen.errors import InputError
@@ -98,18 +97,20 @@ class BlockObjects:
         tokens: Ints = np.frombuffer(self._tokens, np.int64)[objects]
         return tokens
 
-    def touch(self, objects: Sequence[int], session: int) -> NDArray[np.uint8]:
-        """Return the source of each object for a session: new, its own, or another's prefix.
+    def touch(self, objects: Sequence[int], session: int) -> list[int]:
+        """Return the sources of objects, none twice, for a session: new, its own, or another's prefix.
 
         New objects belong to the session from now on.
         """
-        owners = [self._owners[number] for number in objects]
-        for number, owner in zip(objects, owners, strict=True):
+        sources = []
+        for number in objects:
+            owner = self._owners[number]
             if owner < 0:
                 self._owners[number] = session
-        reused = [MULTI_TURN if owner == session else SYSTEM for owner in owners]
-        sources = [USER if owner < 0 else code for owner, code in zip(owners, reused, strict=True)]
-        return np.array(sources, np.uint8)
+                sources.append(USER)
+            else:
+                sources.append(MULTI_TURN if owner == session else SYSTEM)
+        return sources
 
     def forget(self, scope: Hashable) -> None:
         """Forget the names of a scope that does not come again; None, that of all files, stays."""
@@ -143,13 +144,9 @@ class BlockObjects:
         tokens: list[int],
     ) -> tuple[list[Hashable], list[int]]:
         """Join groups of blocks: each has the name of its last block and the sum of the tokens."""
-        ends = [*range(self._group - 1, len(names), self._group)]
-        if len(names) % self._group:
-            ends.append(len(names) - 1)
-        if not tokens:
-            return [], []
-        sums = np.add.reduceat(tokens, range(0, len(tokens), self._group)).tolist()
-        return [names[end] for end in ends], sums
+        starts = range(0, len(names), self._group)
+        sums = [sum(tokens[start : start + self._group]) for start in starts]
+        return [names[min(start + self._group, len(names)) - 1] for start in starts], sums
 
     def _find_object(self, numbers: dict[Hashable, int], name: Hashable, tokens: int) -> int:
         if name not in numbers:

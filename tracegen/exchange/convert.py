@@ -3,52 +3,35 @@
 import heapq
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
-from typing import Final
 
+from tracegen.arrays import milliseconds_to_ns
 from tracegen.errors import InputError, check_is_file
 from tracegen.exchange.importer import Importer
 from tracegen.exchange.options import ImportOptions
-from tracegen.files.trace_writer import TraceWriter
+from tracegen.files.trace_writer import TraceOutput, TraceWriter
 from tracegen.formats import FORMATS
 from tracegen.formats.export import ExportOptions, explain_missing_bytes
 from tracegen.formats.format import Format
 from tracegen.formats.rows import DECODE_BATCH, Call, Rows
 from tracegen.formats.values import BadRowError
-from tracegen.progress import Advance, Progress, ignore_progress
-from tracegen.times import to_ns
+from tracegen.progress import Progress, ignore_progress
 from tracegen.trace.metadata import Metadata
 from tracegen.trace.reading import Trace
 from tracegen.workload.ops import make_ops
-
-
-@dataclass(frozen=True)
-class ImportOutput:
-    """The trace that an import writes.
-
-    Attributes:
-        path: the trace.
-        licence: licence of the files, for the metadata.
-        skip_bad: skip and count bad rows instead of refusing a file.
-        force: replace the output.
-        part_ops: write a folder of files with this many ops each; 0 writes one file.
-    """
-
-    path: Path
-    licence: str = "not stated"
-    skip_bad: bool = False
-    force: bool = False
-    part_ops: int = 0
 
 
 def import_trace(
     name: str,
     paths: Sequence[Path],
     options: ImportOptions,
-    output: ImportOutput,
+    output: TraceOutput,
+    *,
+    licence: str = "not stated",
+    skip_bad: bool = False,
     progress: Progress = ignore_progress,
 ) -> Metadata:
     """Write the trace that other labs' files hold; equal files and options give equal fingerprints.
@@ -58,10 +41,9 @@ def import_trace(
         paths: the files.
         options: changes to make.
         output: the trace to write.
+        licence: of the files, for the metadata.
+        skip_bad: skip and count bad rows instead of refusing a file.
         progress: shows the progress of reading.
-
-    Returns:
-        The metadata of the trace written.
 
     Raises:
         InputError: an option does not fit the format, a file is not of the format, or the output
@@ -69,34 +51,30 @@ def import_trace(
     """
     format_ = FORMATS[name]
     files = _find_files(paths, format_.folder_pattern)
+    options.check()
     _check_options(name, format_, options)
     metadata = Metadata(seed=options.seed, recipe={}, generator=f"kv-tier-bench {version('kv-tier-bench')}")
     total = sum(path.stat().st_size for path in files if path.is_file())
+    token_ns = milliseconds_to_ns(options.decode_token_ms)
     with (
         TraceWriter(output.path, metadata, force=output.force, part_ops=output.part_ops) as writer,
         progress("reading", "B", total) as advance,
     ):
-        token_ns = to_ns(options.decode_token_ms) // 1000
-        rows = [_open_rows(path, output, advance, token_ns) for path in files]
-        calls = _merge_calls(rows, format_, options)
+        rows = [Rows(path, skip_bad=skip_bad, advance=advance, token_ns=token_ns) for path in files]
+        has_own_names = format_.is_sorted and len(rows) > 1 and not options.shared_ids
+        streams = [_read_calls(file, format_, options, has_own_names=has_own_names) for file in rows]
+        calls = heapq.merge(*streams, key=lambda call: call.time_ns) if format_.is_sorted else chain(*streams)
         first = next(calls, None)
         if first is None:
             problem = f"{files[0]} holds no request"
             raise InputError(problem, f"name a file of format {name} with requests")
         common_block_tokens = _agree_on_block_tokens(rows, format_)
         block_tokens = None if first.blocks is None else common_block_tokens
-        importer = Importer(
-            options,
-            block_tokens,
-            output.path.absolute().parent,
-            chained=format_.is_prefix_chained,
-            in_order=format_.is_sorted,
-            delays=format_.has_delays,
-        )
+        importer = Importer(format_, options, block_tokens, output.path.absolute().parent)
         requests = importer.requests(chain([first], calls))
         for batch in make_ops(requests, decode_batch=DECODE_BATCH, token_ns=token_ns, shared=0):
             writer.write(batch)
-        _record_rows(metadata, rows, output.licence)
+        _record_rows(metadata, rows, licence)
         metadata.recipe = {"import": _describe_import(name, format_, options, importer)}
         if format_.has_decode_reads or options.decode_reads:  # else no engine reads its own KV back
             metadata.recipe["replay"] = {"decode": "reread"}
@@ -105,23 +83,6 @@ def import_trace(
             metadata.block_tokens = options.rechunk or block_tokens
             metadata.prefix_chained = format_.is_prefix_chained or options.chain
     return metadata
-
-
-def _open_rows(path: Path, output: ImportOutput, advance: Advance, token_ns: int) -> Rows:
-    return Rows(path, skip_bad=output.skip_bad, advance=advance, token_ns=token_ns)
-
-
-def _merge_calls(
-    rows: Sequence[Rows],
-    format_: Format,
-    options: ImportOptions,
-) -> Iterator[Call]:
-    """Yield the calls of all files: in order of time if the format is, else file by file."""
-    has_own_names = format_.is_sorted and len(rows) > 1 and not options.shared_ids
-    streams = [_read_calls(file, format_, options, has_own_names=has_own_names) for file in rows]
-    if format_.is_sorted:
-        return heapq.merge(*streams, key=lambda call: call.time_ns)
-    return chain(*streams)
 
 
 def _read_calls(
@@ -133,11 +94,7 @@ def _read_calls(
 ) -> Iterator[Call]:
     """Yield the calls of a file; a call out of order or with a block twice is a bad row.
 
-    Args:
-        rows: the file.
-        format_: its format, which has a reader.
-        options: options of the import.
-        has_own_names: make the names of sessions, users and scopes distinct from other files'.
+    With `has_own_names`, sessions, users and scopes are made distinct from those of other files.
     """
     assert format_.read is not None
     latest = 0
@@ -145,8 +102,8 @@ def _read_calls(
         with rows.row(rows.line):
             if format_.is_sorted and call.time_ns < latest:
                 raise BadRowError("time goes back", "rows must be sorted by it")
-            has_blocks = call.blocks is not None and not options.chain
-            if has_blocks and len(set(call.blocks or ())) < len(call.blocks or ()):
+            blocks = call.blocks or []
+            if len(set(blocks)) < len(blocks) and not options.chain:
                 kind = "a block twice in a request"
                 raise BadRowError(kind, "pass `chain` if ids name contents")
             latest = call.time_ns
@@ -158,11 +115,7 @@ def _read_calls(
 
 
 def _agree_on_block_tokens(rows: Sequence[Rows], format_: Format) -> int | None:
-    """Return the tokens of a block in all files.
-
-    Raises:
-        InputError: the files have different blocks.
-    """
+    """Return the tokens of a block in all files; refuse files of different blocks."""
     sizes = {file.block_tokens for file in rows if file.block_tokens}
     if len(sizes) > 1:
         problem = f"{rows[0].path} and the others have blocks of {sorted(sizes)} tokens"
@@ -171,11 +124,7 @@ def _agree_on_block_tokens(rows: Sequence[Rows], format_: Format) -> int | None:
 
 
 def _find_files(paths: Sequence[Path], pattern: str | None) -> list[Path]:
-    """List the files to read, including the files in folders that match the format's pattern.
-
-    Raises:
-        InputError: a folder has no such file, a file is a pipe or device, or it is named twice.
-    """
+    """List the files to read; of a folder, those that match the format's pattern."""
     files: list[Path] = []
     for path in paths:
         if path.is_dir() and pattern:
@@ -193,21 +142,7 @@ def _find_files(paths: Sequence[Path], pattern: str | None) -> list[Path]:
 
 
 def _check_options(name: str, format_: Format, options: ImportOptions) -> None:
-    """Refuse options out of range, or without a meaning for the format."""
-    limits: dict[str, tuple[bool, str]] = {
-        "seed": (0 <= options.seed < 2**64, "from 0 to 2^64 - 1"),
-        "jitter_s": (0 <= options.jitter_s <= 1e6, "from 0 to 1e6 seconds"),
-        "rechunk": (0 <= options.rechunk < 2**31, "from 0 to 2^31 - 1"),
-        "sample_sessions": (0 < options.sample_sessions <= 1, "more than 0 and at most 1"),
-        "max_idle_gap_s": (0 <= options.max_idle_gap_s <= 1e9, "from 0 to 1e9 seconds"),
-        "speedup": (1e-6 <= options.speedup <= 1e6, "from 1e-6 to 1e6"),
-        "decode_token_ms": (0 <= options.decode_token_ms <= 1e6, "from 0 to 1e6 milliseconds"),
-        "bytes_per_token": (0 <= options.bytes_per_token < 2**40, "from 1 to 2^40 - 1"),
-    }
-    for setting, (holds, limit) in limits.items():
-        if not holds:
-            value = getattr(options, setting)
-            raise InputError(f"must be {limit}", subject=value, setting=setting)
+    """Refuse options that mean nothing for the format."""
     if format_.counts_bytes and not options.bytes_per_token:
         raise explain_missing_bytes(name)
     if options.bytes_per_token and not format_.counts_bytes:
@@ -216,9 +151,6 @@ def _check_options(name: str, format_: Format, options: ImportOptions) -> None:
         raise InputError(f"{name} has its own decode reads", "leave out `decode_reads`")
     if options.sessions == "none" and not format_.may_lack_sessions:
         raise InputError(f"sessions of {name} are never guessed", "leave out `sessions`")
-
-
-_SCOPES: Final = {True: "all files", False: "file"}  # of ids, by whether files share them
 
 
 def _describe_import(
@@ -231,7 +163,9 @@ def _describe_import(
     sessions = "none" if options.sessions == "none" else "as given"
     if importer.counts["requests_in_guessed_sessions"] > 0:
         sessions = "guessed"
-    scope = _SCOPES[options.shared_ids] if format_.is_sorted else "as each file says"
+    scope = "as each file says"
+    if format_.is_sorted:
+        scope = "all files" if options.shared_ids else "file"
     about = {"format": name, "time_unit": format_.time_unit, "id_scope": scope}
     return about | asdict(options) | {"sessions": sessions}
 
@@ -242,21 +176,13 @@ def _record_rows(metadata: Metadata, rows: Sequence[Rows], licence: str) -> None
         source = {"name": file.path.name, "sha256": file.sha256, "licence": licence}
         metadata.sources.append(source)
         skipped = Counter({f"skipped: {kind}": number for kind, number in file.skipped.items()})
-        for kind, number in (file.left_out + skipped).items():
-            metadata.counts[kind] = metadata.counts.get(kind, 0) + number
+        metadata.counts = dict(Counter(metadata.counts) + file.left_out + skipped)
 
 
 def export_trace(name: str, trace: Trace, output: Path, options: ExportOptions) -> dict[str, int]:
-    """Write a trace in another lab's format.
+    """Write a trace in a format, one of EXPORTS; return counts of what was written and left out.
 
-    Args:
-        name: name of the format, one of EXPORTS.
-        trace: the trace.
-        output: the file; a name that ends in .zst compresses it.
-        options: options of the export.
-
-    Returns:
-        Counts of what was written and left out, by name.
+    A name that ends in .zst compresses the output.
 
     Raises:
         InputError: the format cannot express the trace, or the output exists already.

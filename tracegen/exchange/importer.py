@@ -5,22 +5,25 @@
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
+from contextlib import closing
 from dataclasses import astuple
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
-from tracegen.arrays import Ints, positions
+from tracegen.arrays import positions
 from tracegen.exchange.block_ids import BlockObjects
 from tracegen.exchange.options import ImportOptions
 from tracegen.exchange.session_table import SessionTable
 from tracegen.exchange.timeline import ImportedSession, Timeline
-from tracegen.exchange.waiting_requests import OrderedRequests, WaitingRequest, WaitingRequests
+from tracegen.exchange.waiting_requests import TOUCH, WaitingRequest, WaitingRequests
+from tracegen.formats.format import Format
 from tracegen.formats.rows import Call
 from tracegen.randomness.draws import Purpose, choose, draw
 from tracegen.recipe.recipe import Qos
-from tracegen.workload.requests import Requests
+from tracegen.schema import Columns
+from tracegen.workload.ops import Requests
 
 CALLS_PER_BATCH: Final = 4096
 
@@ -29,56 +32,34 @@ class Importer:
     """Turns calls, in the order of their files, into requests.
 
     Args:
+        format_: what the files are like.
         options: changes to make.
         block_tokens: of the source; None if it knows lengths only.
         folder: on the disk for requests that wait until the last call has been read.
-        chained: whether a block's id stands for all before it.
-        in_order: calls come in order of time, so that requests can leave before the last call has
-            been read; else file by file.
-        delays: calls of sessions may have a delay in place of a time; then all requests wait to the
-            end.
 
     Attributes:
         counts: calls, sessions and blocks that were left out or changed, by reason.
     """
 
-    def __init__(
-        self,
-        options: ImportOptions,
-        block_tokens: int | None,
-        folder: Path,
-        *,
-        chained: bool,
-        in_order: bool,
-        delays: bool = False,
-    ) -> None:
+    def __init__(self, format_: Format, options: ImportOptions, block_tokens: int | None, folder: Path) -> None:
         self.counts = Counter[str]()
+        self._format = format_
         self._options = options
         self._folder = folder
-        self._delays = delays
-        self._is_merged = in_order
         # A pause that is shortened, or counted from a session's end, may put a request before
         # earlier calls.
-        self._leaves_early = in_order and not options.max_idle_gap_s
-        self._blocks = BlockObjects(options, block_tokens, self.counts, chained=chained)
-        self._timeline = Timeline(options, self.counts, from_first_call=in_order)
+        self._leaves_early = format_.is_sorted and not options.max_idle_gap_s
+        self._blocks = BlockObjects(options, block_tokens, self.counts, chained=format_.is_prefix_chained)
+        self._timeline = Timeline(options, self.counts, from_first_call=format_.is_sorted)
         self._sessions = SessionTable(options, self._timeline, self.counts)
         self._calls = 0
         self._scope: Hashable = None
 
     def requests(self, calls: Iterable[Call]) -> Iterator[Requests]:
-        """Yield the requests of calls in order of (time, user, call), in batches.
-
-        Args:
-            calls: in the order of their files.
-
-        Raises:
-            InputError: a block's id occurs twice in a call and does not stand for the blocks before
-                it.
-        """
-        with WaitingRequests(self._folder) as waiting:
+        """Yield the requests of calls in order of (time, user, call), in batches."""
+        with closing(WaitingRequests(self._folder)) as waiting:
             for call in calls:
-                self._leaves_early &= call.session is None or not self._delays
+                self._leaves_early &= call.session is None or not self._format.has_delays
                 if not self._leaves_early:
                     waiting.move_to_disk()
                 self._enter_scope(call.scope)
@@ -93,7 +74,7 @@ class Importer:
 
     def _enter_scope(self, scope: Hashable) -> None:
         """Forget the names of blocks of the scope before, if files are read one after another."""
-        if not self._is_merged and scope != self._scope:
+        if not self._format.is_sorted and scope != self._scope:
             self._blocks.forget(self._scope)
             self._scope = scope
 
@@ -110,9 +91,10 @@ class Importer:
             self.counts["requests_without_a_block"] += 1
             return None
         self._sessions.admit(call, session)
-        is_decoded = self._options.decode_reads
-        if is_decoded is None:
-            is_decoded = is_length_only
+        is_decoded = is_length_only if self._options.decode_reads is None else self._options.decode_reads
+        touches = np.empty(len(objects), TOUCH)
+        touches["object"] = objects
+        touches["source"] = self._blocks.touch(objects, session.stream)
         start, pause = self._timeline.place(call, session, waits_for_user=is_decoded)
         if call.session is None and is_length_only:
             self._sessions.reopen(session, call.input_tokens + call.output_tokens, self._calls)
@@ -128,8 +110,8 @@ class Importer:
             is_decoded=is_decoded,
             is_decode=call.is_decode,
             own_count=1 if is_length_only else len(objects),
-            objects=np.array(objects, np.int64),
-            sources=self._blocks.touch(objects, session.stream),
+            touch_count=len(objects),
+            touches=touches,
         )
 
     def _add_turn(self, call: Call, session: ImportedSession) -> list[int]:
@@ -141,31 +123,22 @@ class Importer:
         session.stored_tokens = call.input_tokens
         return session.objects
 
-    def _finish(self, batch: OrderedRequests) -> Requests:
-        columns = batch.columns
+    def _finish(self, batch: Columns) -> Requests:
         # A call's blocks are one step; if only lengths are known, the history is a step of its own.
-        history_count = columns.touch_count - columns.own_count
-        history = np.repeat(history_count, columns.touch_count)
-        is_own = positions(columns.touch_count) >= history
+        touch_count = batch["touch_count"]
+        history = np.repeat(touch_count - batch["own_count"], touch_count)
+        is_own = positions(touch_count) >= history
+        # Other labs' traces lack classes of service: they are drawn by a recipe's defaults.
+        qos = choose(draw(self._options.seed, Purpose.QOS, batch["stream"]), astuple(Qos()))
+        same = ("time_ns", "think_ns", "user", "session", "turn", "generated", "own_count", "object", "source")
+        shared: dict[str, Any] = {name: batch[name] for name in same}
         return Requests(
-            time_ns=columns.time_ns,
-            think_ns=columns.think_ns,
-            user=columns.user,
-            session=columns.session,
-            turn=columns.turn,
-            qos=self._draw_qos(columns.stream),
-            generated=columns.generated,
-            is_decoded=columns.is_decoded > 0,
-            is_decode=columns.is_decode > 0,
-            touch_count=columns.touch_count,
-            own_count=columns.own_count,
-            saved_count=np.zeros_like(columns.touch_count),
-            object=batch.objects,
-            source=batch.sources,
+            **shared,
+            qos=qos,
+            is_decoded=batch["is_decoded"] > 0,
+            is_decode=batch["is_decode"] > 0,
+            touch_count=touch_count,
+            saved_count=np.zeros_like(touch_count),
             step=((history > 0) & is_own).astype(np.int64),
-            tokens=self._blocks.tokens(batch.objects),
+            tokens=self._blocks.tokens(batch["object"]),
         )
-
-    def _draw_qos(self, session: Ints) -> Ints:
-        """Draw the classes of service, which other labs' traces lack, by a recipe's defaults."""
-        return choose(draw(self._options.seed, Purpose.QOS, session), astuple(Qos()))

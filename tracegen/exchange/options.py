@@ -1,42 +1,37 @@
-"""Options of an import."""
+"""Options of an import, with their limits."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal, get_type_hints
+
+from msgspec import Meta
+
+from tracegen.errors import InputError
+from tracegen.typed_files import convert
+
+Seconds = Annotated[float, Meta(ge=0, le=1e6)]
 
 
 @dataclass(frozen=True)
 class ImportOptions:
-    """Changes that an import makes to another lab's trace, and the facts that the trace lacks.
+    """Changes that an import makes to another lab's trace, and the facts that the trace lacks."""
 
-    Attributes:
-        seed: of jitter, sample, sessions of length-only traces and classes of service.
-        jitter_s: each session is moved by up to this time, uniformly.
-        tail: a last, partial block has its own tokens, counts as a full one, or is dropped.
-        rechunk: tokens of the blocks to make, a multiple of the source's; 0 keeps the source's
-            blocks.
-        sessions: for requests of known length only that name no session: `guess` joins them into
-            sessions, with `none` each is a session of its own.
-        sample_sessions: share of the sessions to keep.
-        max_idle_gap_s: longer pauses between the requests of a session are shortened to this; 0: no
-            limit.
-        speedup: all times are divided by this.
-        decode_reads: None: for length-only traces, not for blocks, whose KV is loaded once.
-        decode_token_ms: nominal time to generate a token.
-        chain: blocks of equal content after different beginnings are different objects.
-        shared_ids: several files are one trace: their ids mean the same.
-        bytes_per_token: for sources that count bytes.
-    """
+    seed: Annotated[int, Meta(ge=0)] = 0  # of jitter, sample, guessed sessions and classes of service
+    jitter_s: Seconds = 0  # each session is moved by up to this time, uniformly
+    tail: Literal["partial", "full", "drop"] = "partial"  # a last, partial block: as it is, as a full one, left out
+    rechunk: Annotated[int, Meta(ge=0, lt=2**31)] = 0  # tokens of the blocks to make; 0: the source's blocks
+    sessions: Literal["guess", "none"] = "guess"  # of requests of known length only that name no session
+    sample_sessions: Annotated[float, Meta(gt=0, le=1)] = 1  # share of the sessions to keep
+    max_idle_gap_s: Annotated[float, Meta(ge=0, le=1e9)] = 0  # longer pauses in a session are cut to this; 0: no limit
+    speedup: Annotated[float, Meta(ge=1e-6, le=1e6)] = 1  # all times are divided by this
+    decode_reads: bool | None = None  # none: for length-only traces, not for blocks, whose KV is loaded once
+    decode_token_ms: Seconds = 30  # nominal milliseconds to generate a token
+    chain: bool = False  # blocks of equal content after different beginnings are different objects
+    shared_ids: bool = False  # several files are one trace: their ids mean the same
+    bytes_per_token: Annotated[int, Meta(ge=0, lt=2**40)] = 0  # for sources that count bytes
 
-    seed: int = 0
-    jitter_s: float = 0
-    tail: Literal["partial", "full", "drop"] = "partial"
-    rechunk: int = 0
-    sessions: Literal["guess", "none"] = "guess"
-    sample_sessions: float = 1
-    max_idle_gap_s: float = 0
-    speedup: float = 1
-    decode_reads: bool | None = None
-    decode_token_ms: float = 30
-    chain: bool = False
-    shared_ids: bool = False
-    bytes_per_token: int = 0
+    def check(self) -> None:
+        """Refuse a value out of its limits by an InputError that names the option."""
+        for name, kind in get_type_hints(ImportOptions, include_extras=True).items():
+            convert(getattr(self, name), kind, setting=name)
+        if self.seed >= 2**64:
+            raise InputError("must be from 0 to 2^64 - 1", subject=self.seed, setting="seed")

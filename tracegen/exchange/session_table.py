@@ -5,11 +5,11 @@ from collections import Counter
 from collections.abc import Hashable
 from typing import Final
 
+from tracegen.arrays import to_ns
 from tracegen.exchange.options import ImportOptions
 from tracegen.exchange.timeline import ImportedSession, Timeline
 from tracegen.formats.rows import Call
 from tracegen.randomness.draws import Purpose, below, chance, draw
-from tracegen.times import to_ns
 
 # A request of known length only continues a session that it could belong to with this probability.
 CONTINUES: Final = 0.7

@@ -4,9 +4,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from tracegen.arrays import milliseconds_to_ns, to_ns
 from tracegen.exchange.options import ImportOptions
 from tracegen.formats.rows import Call
-from tracegen.times import milliseconds_to_ns, to_ns
 
 
 @dataclass

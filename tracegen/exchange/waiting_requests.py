@@ -4,23 +4,23 @@ import heapq
 import os
 from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
 from pathlib import Path
 from tempfile import TemporaryFile
-from types import TracebackType
-from typing import IO, Final, Self
+from typing import IO, Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tracegen.arrays import Ints
+from tracegen.arrays import Ints, portions
+from tracegen.schema import Columns
 
 OBJECTS_PER_BATCH: Final = 1 << 18
+TOUCH: Final = np.dtype([("object", "<i8"), ("source", "u1")])
+"""An object that a prefill touches, and the code of its source."""
 
 
-@dataclass(slots=True)
-class WaitingRequest:
-    """A request of an import.
+class WaitingRequest(NamedTuple):
+    """A request of an import; requests compare by time, user and order, which differ in one.
 
     Attributes:
         time_ns: start.
@@ -33,9 +33,9 @@ class WaitingRequest:
         generated: tokens.
         is_decoded: whether decoding reads its own objects back.
         is_decode: whether it is an I/O of decoding, from a log that knows no requests.
-        own_count: objects of its own, the last of `objects`.
-        objects: that its prefill touches, shape (objects,).
-        sources: code of each object's source, shape (objects,).
+        own_count: objects of its own, the last of those that it touches.
+        touch_count: objects that it touches.
+        touches: these objects, as TOUCH, shape (touch_count,).
     """
 
     time_ns: int
@@ -49,58 +49,20 @@ class WaitingRequest:
     is_decoded: bool
     is_decode: bool
     own_count: int
-    objects: Ints
-    sources: NDArray[np.uint8]
-
-    def __lt__(self, other: "WaitingRequest") -> bool:
-        return (self.time_ns, self.user, self.order) < (other.time_ns, other.user, other.order)
+    touch_count: int
+    touches: NDArray[Any]
 
 
-@dataclass(frozen=True)
-class RequestColumns:
-    """Columns of requests that wait, as of `WaitingRequest`; shape (requests,).
-
-    Attributes:
-        touch_count: objects that each request touches.
-    """
-
-    time_ns: Ints
-    user: Ints
-    session: Ints
-    stream: Ints
-    turn: Ints
-    think_ns: Ints
-    generated: Ints
-    is_decoded: Ints
-    is_decode: Ints
-    own_count: Ints
-    touch_count: Ints
-
-
-@dataclass(frozen=True)
-class OrderedRequests:
-    """Requests in order of (time, user, order).
-
-    Attributes:
-        columns: of the requests.
-        objects: that they touch, request by request, shape (sum of touch_count,).
-        sources: code of each object's source, shape as `objects`.
-    """
-
-    columns: RequestColumns
-    objects: Ints
-    sources: NDArray[np.uint8]
-
-
-_COLUMNS: Final = tuple(column.name for column in fields(RequestColumns))
-_SCALARS: Final = tuple(name for name in _COLUMNS if name != "touch_count")
+_NUMBERS: Final = WaitingRequest._fields[:-1]
 
 
 class WaitingRequests:
     """Takes requests in any order, returns them by (time, user, order).
 
-    Requests are in memory until `move_to_disk`. From then on their objects and sources go to a file
-    without a name, at 9 bytes each, and 96 bytes of each request stay in memory, for the order.
+    A batch has a column of each number of its requests, and `object` and `source` of the objects
+    that they touch, request by request. Requests are in memory until `move_to_disk`. From then on
+    their objects go to a file without a name, at 9 bytes each, and 96 bytes of each request stay in
+    memory, for the order.
 
     Args:
         folder: on the disk to use.
@@ -110,28 +72,19 @@ class WaitingRequests:
         self._folder = folder
         self._heap: list[WaitingRequest] = []
         self._file: IO[bytes] | None = None
-        self._columns = {name: array("q") for name in _COLUMNS}
-        self._offsets = array("q")  # of each request's objects in the file
-        self._file_bytes = 0
+        self._numbers = array("q")  # of the requests on disk, one after another
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Remove the file."""
         if self._file is not None:
             self._file.close()
 
     def move_to_disk(self) -> None:
         """Keep all requests from now on: any later one may precede them."""
         if self._file is None:
-            self._file = TemporaryFile(dir=self._folder)  # noqa: SIM115 (closed on leaving)
+            self._file = TemporaryFile(dir=self._folder)  # noqa: SIM115 (`close` closes it)
             for request in sorted(self._heap, key=lambda request: request.order):
-                self._write(request, self._file)
+                self.add(request)
             self._heap = []
 
     def add(self, request: WaitingRequest) -> None:
@@ -139,68 +92,40 @@ class WaitingRequests:
         if self._file is None:
             heapq.heappush(self._heap, request)
         else:
-            self._write(request, self._file)
+            self._numbers.extend(request[:-1])
+            self._file.write(request.touches.tobytes())
 
-    def _write(self, request: WaitingRequest, file: IO[bytes]) -> None:
-        for name in _SCALARS:
-            self._columns[name].append(getattr(request, name))
-        self._columns["touch_count"].append(len(request.objects))
-        self._offsets.append(self._file_bytes)
-        self._file_bytes += file.write(request.objects.tobytes())
-        self._file_bytes += file.write(request.sources.tobytes())
-
-    def take_before(self, time_ns: int) -> OrderedRequests:
+    def take_before(self, time_ns: int) -> Columns:
         """Remove and return the requests in memory that start before a time."""
         ready = []
         while self._heap and self._heap[0].time_ns < time_ns:
             ready.append(heapq.heappop(self._heap))
-        return _order(ready)
+        return _gather(ready)
 
-    def read_rest(self) -> Iterator[OrderedRequests]:
+    def read_rest(self) -> Iterator[Columns]:
         """Yield all requests that still wait, in batches."""
         if self._file is None:
-            yield _order(sorted(self._heap))
+            yield _gather(sorted(self._heap))
             return
         self._file.flush()
-        columns = {name: np.frombuffer(column, np.int64) for name, column in self._columns.items()}
-        offsets = np.frombuffer(self._offsets, np.int64)
+        numbers = np.frombuffer(self._numbers, np.int64).reshape(-1, len(_NUMBERS))
+        columns = dict(zip(_NUMBERS, numbers.T, strict=True))
+        sizes = columns["touch_count"] * TOUCH.itemsize
+        offsets = np.cumsum(sizes) - sizes
         order = np.lexsort((columns["user"], columns["time_ns"]))  # stable, and rows are by `order`
-        ends = np.cumsum(columns["touch_count"][order])
-        begin = 0
-        while begin < len(order):
-            before = ends[begin - 1] if begin else 0
-            end = max(
-                begin + 1,
-                int(np.searchsorted(ends, before + OBJECTS_PER_BATCH, side="right")),
-            )
-            rows = order[begin:end]
-            batch = RequestColumns(**{name: column[rows] for name, column in columns.items()})
-            yield _read(self._file.fileno(), batch, offsets[rows])
-            begin = end
+        for portion in portions(columns["touch_count"][order], OBJECTS_PER_BATCH):
+            rows = order[portion]
+            places = zip(sizes[rows].tolist(), offsets[rows].tolist(), strict=True)
+            touches = b"".join(os.pread(self._file.fileno(), size, offset) for size, offset in places)
+            yield _join({name: column[rows] for name, column in columns.items()}, np.frombuffer(touches, TOUCH))
 
 
-def _read(file: int, columns: RequestColumns, offsets: Ints) -> OrderedRequests:
-    """Read the objects and sources of requests from the file."""
-    counts = columns.touch_count.tolist()
-    places = zip(counts, offsets.tolist(), strict=True)
-    parts = [os.pread(file, 9 * count, offset) for count, offset in places]
-    objects = b"".join(part[: 8 * count] for part, count in zip(parts, counts, strict=True))
-    sources = b"".join(part[8 * count :] for part, count in zip(parts, counts, strict=True))
-    return OrderedRequests(
-        columns,
-        np.frombuffer(objects, np.int64),
-        np.frombuffer(sources, np.uint8),
-    )
-
-
-def _order(requests: Sequence[WaitingRequest]) -> OrderedRequests:
+def _gather(requests: Sequence[WaitingRequest]) -> Columns:
     """Return requests, which are in order, as columns."""
-    columns = {}
-    for name in _SCALARS:
-        columns[name] = np.array([getattr(request, name) for request in requests], np.int64)
-    touch_count = np.array([len(request.objects) for request in requests], np.int64)
-    return OrderedRequests(
-        RequestColumns(**columns, touch_count=touch_count),
-        np.concatenate([np.zeros(0, np.int64), *(request.objects for request in requests)]),
-        np.concatenate([np.zeros(0, np.uint8), *(request.sources for request in requests)]),
-    )
+    numbers: Ints = np.array([request[:-1] for request in requests], np.int64).reshape(-1, len(_NUMBERS))
+    touches = np.concatenate([np.zeros(0, TOUCH), *(request.touches for request in requests)])
+    return _join(dict(zip(_NUMBERS, numbers.T, strict=True)), touches)
+
+
+def _join(numbers: Columns, touches: NDArray[Any]) -> Columns:
+    return numbers | {name: np.ascontiguousarray(touches[name]) for name in TOUCH.names or ()}

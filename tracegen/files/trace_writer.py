@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -26,13 +26,27 @@ from tracegen.trace.columns import (
     Columns,
     split_rows,
 )
-from tracegen.trace.fingerprint import Fingerprint
-from tracegen.trace.metadata import METADATA_KEY, Metadata
+from tracegen.trace.metadata import METADATA_KEY, Fingerprint, Metadata
 
 SHARD_SCHEMA: Final = pa.schema([*SCHEMA, *(pa.field(name, pa.int64(), nullable=False) for name in SHARD_COLUMNS)])
 _TASKS_AHEAD: Final = 8  # batches that may wait for the writing thread
 _PART: Final = re.compile(r"part-\d{5}\.parquet")
 _ASCENDING: Final = ("op_id", "time_ns", "request_id", "session_id", "key")
+
+
+@dataclass(frozen=True)
+class TraceOutput:
+    """A trace to write.
+
+    Attributes:
+        path: the file, or with `part_ops` the folder.
+        force: replace an existing trace.
+        part_ops: ops per file of a folder; 0 writes one file.
+    """
+
+    path: Path
+    force: bool = False
+    part_ops: int = 0
 
 
 class _Totals:

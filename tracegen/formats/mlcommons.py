@@ -30,13 +30,15 @@ from tracegen.formats.values import (
     parse_integer,
     parse_nanoseconds,
 )
-from tracegen.trace.columns import DELETE, PREFILL, WRITE
+from tracegen.trace.columns import DECODE, DELETE, PREFILL, READ, WRITE
 from tracegen.trace.reading import Trace
 
 _SLACK_NS: Final = 10**9
 _AT_ONCE_NS: Final = 20 * 10**6
 _ROUNDING_NS: Final = 1000  # times are in microseconds
 _COLUMNS: Final = ("Timestamp", "Operation", "Object_Size_Bytes", "Key", "Phase")
+_OPERATIONS: Final = {WRITE: "Write", READ: "Read"}
+_PHASES: Final = {PREFILL: "Prefill", DECODE: "Decode"}
 _EXPORTED: Final = ("time_ns", "op", "tokens", "key", "phase")
 
 
@@ -116,9 +118,8 @@ def write(trace: Trace, output: Path, options: ExportOptions) -> dict[str, int]:
         for batch in trace.batches():
             ops = zip(*(batch[name].tolist() for name in _EXPORTED), strict=True)
             lines = [
-                f"{Decimal(time) / 10**9:.9f},{'Write' if op == WRITE else 'Read'},"
-                f"{tokens * token_bytes},Tier-2,"
-                f"key_{key:012},{'Prefill' if phase == PREFILL else 'Decode'}\n"
+                f"{Decimal(time) / 10**9:.9f},{_OPERATIONS[op]},{tokens * token_bytes},Tier-2,"
+                f"key_{key:012},{_PHASES[phase]}\n"
                 for time, op, tokens, key, phase in ops
                 if op != DELETE
             ]

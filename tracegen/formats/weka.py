@@ -65,21 +65,12 @@ def read(rows: Rows) -> Iterator[Call]:
         if scope not in ("local", "global"):
             raise BadRowError("hash_id_scope", "neither local nor global")
         name = document.get("id")
-        if not isinstance(name, str | int):
-            name = rows.path.name
-        session = (rows.path, name)
+        session = (rows.path, name if isinstance(name, str | int) else rows.path.name)
         requests = list(_walk(document, session))
-        # True if each `t` counts from the agent around it.
+        # Whether each `t` counts from the agent around it.
         is_relative = any(item.time_ns < item.begin_ns - _SLACK_NS for item in requests)
-        calls = [
-            _make_call(
-                item,
-                None if scope == "global" else session,
-                block_tokens,
-                item.offset_ns if is_relative else 0,
-            )
-            for item in requests
-        ]
+        scope = None if scope == "global" else session
+        calls = [_make_call(item, scope, block_tokens, is_relative=is_relative) for item in requests]
         yield from sorted(calls, key=lambda call: call.time_ns)
 
 
@@ -101,19 +92,15 @@ def _walk(
             yield _NestedRequest(row, session, time, begin_ns, offset_ns)
 
 
-def _make_call(
-    request: _NestedRequest,
-    scope: Hashable,
-    block_tokens: int,
-    offset_ns: int,
-) -> Call:
+def _make_call(request: _NestedRequest, scope: Hashable, block_tokens: int, *, is_relative: bool) -> Call:
     tokens = parse_integer(request.row, "in")
     blocks = parse_block_ids(request.row)
     check_block_count(len(blocks), tokens, block_tokens, tail=False)
-    if request.time_ns + offset_ns >= TIME_MAX:
+    time = request.time_ns + request.offset_ns * is_relative
+    if time >= TIME_MAX:
         raise BadRowError("t", "too large for a time")
     return Call(
-        time_ns=request.time_ns + offset_ns,
+        time_ns=time,
         input_tokens=tokens,
         output_tokens=parse_integer(request.row, "out"),
         blocks=blocks,

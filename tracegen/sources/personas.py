@@ -5,11 +5,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from tracegen.arrays import Ints, positions
+from tracegen.arrays import Ints, positions, to_ns
 from tracegen.randomness.draws import Purpose, between, choose, draw
 from tracegen.recipe.recipe import Recipe, UserKind
 from tracegen.sources.sessions import Origin, Sessions
-from tracegen.times import to_ns
 
 
 class PersonaSource:

@@ -1,5 +1,6 @@
-"""The metadata of a trace: its origin, its recipe and its counts."""
+"""The metadata of a trace: its origin, its recipe, its counts and its fingerprint."""
 
+import hashlib
 import json
 import types
 from collections.abc import Mapping
@@ -7,7 +8,10 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from tracegen.errors import InputError
+from tracegen.trace.columns import DTYPES, Columns
 
 FORMAT_VERSION: Final = 1
 METADATA_KEY: Final = b"kv-trace"
@@ -139,3 +143,25 @@ def has_guessed_sessions(recipe: Mapping[str, Any]) -> bool:
 
 def _is_count(value: object, least: int = 0) -> bool:
     return type(value) is int and value >= least
+
+
+class Fingerprint:
+    """The fingerprint, computed batch by batch.
+
+    It is SHA-256(version ‖ SHA-256(column 1) ‖ …), over little-endian values.
+    """
+
+    def __init__(self) -> None:
+        self._hashers = {name: hashlib.sha256() for name in DTYPES}
+
+    def update(self, batch: Columns) -> None:
+        """Add the next ops of the trace."""
+        for name, hasher in self._hashers.items():
+            hasher.update(np.ascontiguousarray(batch[name], dtype=DTYPES[name]).data)
+
+    def hexdigest(self) -> str:
+        """Return the fingerprint of all ops added so far, as 64 hexadecimal digits."""
+        whole = hashlib.sha256(FORMAT_VERSION.to_bytes(8, "little"))
+        for hasher in self._hashers.values():
+            whole.update(hasher.digest())
+        return whole.hexdigest()

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from tracegen.errors import InputError, check_is_file, quote_value
 from tracegen.trace.columns import DTYPES, ENUMS, SCHEMA, Columns, split_rows
-from tracegen.trace.fingerprint import Fingerprint
 from tracegen.trace.invariants import Invariants, Problem
-from tracegen.trace.metadata import Metadata, read_metadata
+from tracegen.trace.metadata import Fingerprint, Metadata, read_metadata
 
 if TYPE_CHECKING:
     import polars as pl

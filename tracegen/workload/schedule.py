@@ -1,18 +1,16 @@
 """The requests of a recipe in order of time, in bounded memory."""
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
 
 import numpy as np
 
-from tracegen.arrays import IdTable, Ints
+from tracegen.arrays import IdTable, Ints, portions, to_ns
 from tracegen.recipe.recipe import Recipe
 from tracegen.sources.sessions import Source, draw_sessions
-from tracegen.times import to_ns
-from tracegen.workload.request_objects import make_requests
-from tracegen.workload.requests import Requests
+from tracegen.workload.ops import Requests
 from tracegen.workload.shared_objects import SharedObjects, list_ingestion_times
 from tracegen.workload.turn_builder import TurnBuilder
 from tracegen.workload.turns import NEVER_NS, Turns
@@ -26,32 +24,22 @@ class TraceEnd:
     """The end of a trace by its recipe's limit on requests: no shard can know it by itself.
 
     Attributes:
-        time_ns: time of the last request.
-        user: its user, the recipe's number.
-        session: its session, the recipe's number.
-        turn: its turn, from 0.
+        last: place of the last request, as of `_place`.
         users: numbers of the users that have a request, ascending.
     """
 
-    time_ns: int
-    user: int
-    session: int
-    turn: int
+    last: tuple[int, ...]
     users: Ints
 
     def keep(self, turns: Turns) -> Turns:
         """Return the turns up to the last, in order of (time, user, session, turn)."""
-        before = np.zeros(len(turns), np.bool_)
-        same = np.ones(len(turns), np.bool_)
-        for column, last in (
-            (turns.time_ns, self.time_ns),
-            (turns.user, self.user),
-            (turns.session, self.session),
-            (turns.turn, self.turn),
-        ):
-            before |= same & (column < last)
-            same &= column == last
-        return turns.take(np.flatnonzero(before | same))
+        end = bisect_right(range(len(turns)), self.last, key=lambda row: _place(turns, row))
+        return turns.take(slice(end))
+
+
+def _place(turns: Turns, row: int) -> tuple[int, ...]:
+    """Return the place of a turn among all: its time, and the recipe's user, session and turn."""
+    return tuple(int(column[row]) for column in (turns.time_ns, turns.user, turns.session, turns.turn))
 
 
 class Schedule:
@@ -109,10 +97,10 @@ class Schedule:
         for turns in self.batches():
             session = self._sessions.assign(turns)
             user = np.searchsorted(self.users, turns.user)
-            for rows in _split_evenly(turns, self._recipe.rag.top_k):
-                yield make_requests(
+            # Portions that fit into memory, however long the histories.
+            for rows in portions(turns.count.sum(axis=1) + self._recipe.rag.top_k, TOUCHES_PER_PORTION):
+                yield self._builder.make_requests(
                     turns.take(rows),
-                    self.shared.corpus,
                     self._tokens,
                     session=session[rows],
                     user=user[rows],
@@ -200,19 +188,10 @@ class _SessionIds:
         self._ids.trim(int(pending.slot.min(initial=self._ids.end)))
 
 
-def _split_evenly(turns: Turns, top_k: int) -> Iterator[slice]:
-    """Split turns into portions that fit into memory, however long their histories."""
-    touches = sum(count.sum(axis=1) for count in turns.counts()) + top_k
-    portion = (np.cumsum(touches) - touches) // TOUCHES_PER_PORTION
-    bounds = [0, *(np.flatnonzero(np.diff(portion)) + 1).tolist(), len(portion)]
-    for begin, end in pairwise(bounds):
-        yield slice(begin, end)
-
-
 def _end_ns(recipe: Recipe, end: TraceEnd | None) -> int:
     """Return the time before which requests begin, in ns."""
     duration_ns = to_ns(recipe.duration_s) or NEVER_NS
-    return duration_ns if end is None else min(duration_ns, end.time_ns + 1)
+    return duration_ns if end is None else min(duration_ns, end.last[0] + 1)
 
 
 def _start_clock(
@@ -263,10 +242,9 @@ def survey(recipe: Recipe, sources: Sequence[Source]) -> TraceEnd | None:
     if not recipe.requests:
         return None
     has_request = IdTable(np.bool_)
-    last = (0, 0, 0, 0)
+    last: tuple[int, ...] = (0, 0, 0, 0)
     for turns in Schedule(recipe, sources).batches():
         has_request.cover(turns.user)
         has_request[turns.user] = np.ones(len(turns), np.bool_)
-        columns = (turns.time_ns, turns.user, turns.session, turns.turn)
-        last = (int(columns[0][-1]), int(columns[1][-1]), int(columns[2][-1]), int(columns[3][-1]))
-    return TraceEnd(*last, users=np.flatnonzero(has_request[np.arange(has_request.end)]))
+        last = _place(turns, -1)
+    return TraceEnd(last, np.flatnonzero(has_request[np.arange(has_request.end)]))

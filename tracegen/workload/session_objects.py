@@ -13,7 +13,7 @@ import numpy as np
 from tracegen.arrays import Ints, positions
 from tracegen.recipe.recipe import Recipe
 from tracegen.sources.sessions import Sessions
-from tracegen.workload.turns import ObjectRanges, no_ranges
+from tracegen.workload.turns import ObjectRanges
 
 
 @dataclass(frozen=True)
@@ -23,16 +23,14 @@ class SessionObjects:
     Attributes:
         tokens: of each object, shape (objects,).
         session_first: lowest object of the turn's session, shape (turns,).
-        history: objects of earlier turns that the turn reads, one range.
-        own: objects that the turn prefills: one range; of blocks a second one for a partial block.
-        saved: objects of its generated tokens: no range without `save_decode`, else as `own`.
+        objects: ranges of what each turn touches: history, what it prefills, and with `save_decode`
+            its generated tokens. In a trace of blocks each of the last two has a second range, for
+            a partial block.
     """
 
     tokens: Ints
     session_first: Ints
-    history: ObjectRanges
-    own: ObjectRanges
-    saved: ObjectRanges
+    objects: ObjectRanges
 
 
 def number_session_objects(
@@ -55,12 +53,7 @@ def number_session_objects(
     return _number_turns(recipe, sessions, saved_tokens, begin)
 
 
-def _number_turns(
-    recipe: Recipe,
-    sessions: Sessions,
-    saved_tokens: Ints,
-    begin: int,
-) -> SessionObjects:
+def _number_turns(recipe: Recipe, sessions: Sessions, saved_tokens: Ints, begin: int) -> SessionObjects:
     """Number one object per turn, and one for its answer if that is saved."""
     saves = (saved_tokens > 0).astype(np.int64)
     ends = np.cumsum(1 + saves)
@@ -74,14 +67,10 @@ def _number_turns(
     tokens = np.zeros(int(ends[-1]), np.int64)
     tokens[own - begin] = sessions.context
     tokens[(own + 1 - begin)[saves > 0]] = saved_tokens[saves > 0]
-    saved = _stack((own + 1, saves)) if recipe.save_decode else no_ranges(len(own))
-    return SessionObjects(
-        tokens,
-        session_first,
-        history=_stack((oldest, own - oldest)),
-        own=_stack((own, np.ones_like(own))),
-        saved=saved,
-    )
+    columns = [(oldest, own - oldest), (own, np.ones_like(own))]
+    if recipe.save_decode:
+        columns.append((own + 1, saves))
+    return SessionObjects(tokens, session_first, ObjectRanges.stack(*columns))
 
 
 def _number_blocks(
@@ -107,20 +96,16 @@ def _number_blocks(
     tokens = np.full(int(objects.sum()), block)
     tokens[partial - begin] = stored % block
     tokens[partial + 1 - begin] = end % block
-    own_full = (block_zero + history, stored // block - history)
-    own_partial = (partial, (stored % block > 0).astype(np.int64))
-    saved = no_ranges(len(session))
+    columns = [
+        (first[session], history - shared[session]),
+        (block_zero + history, stored // block - history),
+        (partial, (stored % block > 0).astype(np.int64)),
+    ]
     if recipe.save_decode:
         saves_partial = (saved_tokens > 0) & (end % block > 0)
-        saved_full = (block_zero + stored // block, end // block - stored // block)
-        saved = _stack(saved_full, (partial + 1, saves_partial.astype(np.int64)))
-    return SessionObjects(
-        tokens,
-        first[session],
-        history=_stack((first[session], history - shared[session])),
-        own=_stack(own_full, own_partial),
-        saved=saved,
-    )
+        columns.append((block_zero + stored // block, end // block - stored // block))
+        columns.append((partial + 1, saves_partial.astype(np.int64)))
+    return SessionObjects(tokens, first[session], ObjectRanges.stack(*columns))
 
 
 def _end_tokens(sessions: Sessions, saved_tokens: Ints, prompt_tokens: Ints) -> Ints:
@@ -131,10 +116,3 @@ def _end_tokens(sessions: Sessions, saved_tokens: Ints, prompt_tokens: Ints) -> 
     before_session = (total - added)[first_turn]
     end: Ints = total + np.repeat(prompt_tokens - before_session, sessions.turns)
     return end
-
-
-def _stack(*ranges: tuple[Ints, Ints]) -> ObjectRanges:
-    """Put (first, count) columns, shape (turns,) each, next to one another."""
-    first = np.stack([first for first, _ in ranges], axis=1)
-    count = np.stack([count for _, count in ranges], axis=1)
-    return ObjectRanges(first, count)

@@ -1,25 +1,43 @@
-"""The turns of sessions: their objects, class of service, decoding and retrieval."""
+"""The turns of sessions, and the requests that they become.
+
+The steps of prefill are: shared prompt, common phrase, history, retrieved chunks, the turn's own
+objects. A step without objects is left out. Objects of generated tokens are saved after decoding.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tracegen.arrays import Ints, positions
+from tracegen.arrays import IdTable, Ints, positions, ranges
 from tracegen.randomness.draws import Purpose, chance, choose, draw
 from tracegen.recipe.recipe import Recipe
-from tracegen.schema import ENUMS
+from tracegen.schema import COMMON, ENUMS, MULTI_TURN, RAG, SYSTEM, USER
 from tracegen.sources.sessions import Sessions, Source
+from tracegen.workload.ops import Requests
 from tracegen.workload.session_objects import number_session_objects
 from tracegen.workload.shared_objects import SharedObjects, list_ingestion_times
-from tracegen.workload.turns import NEVER_NS, RangeWidths, Turns
+from tracegen.workload.turns import NEVER_NS, ObjectRanges, Turns, no_ranges
 
-_BATCH = ENUMS["qos"].index("batch")
+_BATCH: Final = ENUMS["qos"].index("batch")
+
+
+class _Kind(NamedTuple):
+    """The source of a range's objects, and the step that touches them."""
+
+    source: int
+    step: int
+
+
+_CHUNKS: Final = 3
+_OWN: Final = 4
+_SAVED: Final = 5
 
 
 class TurnBuilder:
-    """Makes turns of the sessions of a recipe and of its documents.
+    """Makes turns of the sessions of a recipe and of its documents, and requests of turns.
 
     Args:
         recipe: prompts, phrases, blocks, decoding and retrieval.
@@ -33,6 +51,14 @@ class TurnBuilder:
         self._contains_prefix = np.array([source.contains_prefix for source in sources])
         self._retrieval_shares = [
             recipe.rag.share if source.retrieves is None else source.retrieves for source in sources
+        ]
+        own = 2 if recipe.block_tokens else 1  # a partial block is a range of its own
+        self._kinds = [
+            *[_Kind(SYSTEM, 0)] * shared.prompts.levels,
+            *[_Kind(COMMON, 1)] * (recipe.common.share > 0),
+            _Kind(MULTI_TURN, 2),
+            *[_Kind(USER, _OWN)] * own,
+            *[_Kind(USER, _SAVED)] * own * recipe.save_decode,
         ]
 
     def build(
@@ -65,8 +91,9 @@ class TurnBuilder:
         prompt, prompt_tokens = self._shared.prompts.draw(number, user)
         phrase, phrase_tokens = self._shared.phrases.draw(session, turn)
         context = self._own_context(source[row], sessions, turn, prompt_tokens[row], phrase_tokens)
-        own_sessions = Sessions(sessions.turns, context, sessions.generated, sessions.pause_ns)
-        objects = number_session_objects(recipe, own_sessions, prompt_tokens, first_object)
+        own = number_session_objects(recipe, replace(sessions, context=context), prompt_tokens, first_object)
+        objects = ObjectRanges.join([prompt.take(row), phrase, own.objects])
+        qos_weights = [getattr(recipe.qos, name) for name in ENUMS["qos"]]
         turns = Turns(
             time_ns=time_ns,
             think_ns=sessions.pause_ns,
@@ -74,24 +101,16 @@ class TurnBuilder:
             session=session,
             turn=turn,
             slot=slot + row,
-            qos=self._draw_qos(number)[row],
+            qos=choose(draw(recipe.seed, Purpose.QOS, number), qos_weights)[row],
             generated=sessions.generated,
             is_decoded=(context <= (recipe.decode_max_context or NEVER_NS)) & recipe.rereads,
             is_retrieval=self._draw_retrievals(source[row], session, turn),
             is_document=np.zeros(len(row), np.bool_),
-            session_first=objects.session_first,
-            prompt_first=prompt.first[row],
-            prompt_count=prompt.count[row],
-            phrase_first=phrase.first,
-            phrase_count=phrase.count,
-            history_first=objects.history.first,
-            history_count=objects.history.count,
-            own_first=objects.own.first,
-            own_count=objects.own.count,
-            saved_first=objects.saved.first,
-            saved_count=objects.saved.count,
+            session_first=own.session_first,
+            first=objects.first,
+            count=objects.count,
         )
-        return turns, objects.tokens
+        return turns, own.tokens
 
     def _own_context(
         self,
@@ -103,7 +122,7 @@ class TurnBuilder:
     ) -> Ints:
         """Return the tokens each turn prefills beyond shared prompt and phrase; shape (turns,)."""
         growth = self._recipe.context_growth
-        carries_prompt = turn == 0 if growth else np.ones(len(turn), np.bool_)
+        carries_prompt = (turn == 0) | (not growth)
         shared = phrase_tokens + np.where(carries_prompt, prompt_tokens, 0)
         rest = np.maximum(1, sessions.context - shared)
         context = np.where(self._contains_prefix[source], rest, sessions.context)
@@ -111,10 +130,6 @@ class TurnBuilder:
             last_answer = np.concatenate([[0], sessions.generated[:-1]])
             context += np.where(turn > 0, last_answer, 0)
         return context
-
-    def _draw_qos(self, session: Ints) -> Ints:
-        weights = [getattr(self._recipe.qos, name) for name in ENUMS["qos"]]
-        return choose(draw(self._recipe.seed, Purpose.QOS, session), weights)
 
     def _draw_retrievals(self, source: Ints, session: Ints, turn: Ints) -> NDArray[np.bool_]:
         is_retrieval = np.zeros(len(turn), np.bool_)
@@ -126,34 +141,83 @@ class TurnBuilder:
 
     def build_ingestion(self, shard: tuple[int, int], end_ns: int) -> Turns:
         """Make a turn for each document that a shard ingests before `end_ns`."""
-        recipe = self._recipe
-        widths = RangeWidths(
-            prompt=self._shared.prompts.levels,
-            phrase=int(recipe.common.share > 0),
-            history=1,
-            own=_own_ranges(recipe),
-            saved=_own_ranges(recipe) * recipe.save_decode,
-        )
         if self._shared.corpus is None:
-            return Turns.zeros(0, widths)
-        time_ns = list_ingestion_times(recipe)
-        objects = self._shared.corpus.document_objects()
+            return Turns.zeros(0, no_ranges(0, len(self._kinds)))
+        time_ns = list_ingestion_times(self._recipe)
         in_shard = np.arange(len(time_ns)) % shard[1] == shard[0]
         document = np.flatnonzero(in_shard & (time_ns < end_ns))
-        turns = Turns.zeros(len(document), widths)
-        turns.own_first[:, :1] = objects.first[document]
-        turns.own_count[:, :1] = objects.count[document]
+        own = self._kinds.index(_Kind(USER, _OWN))
+        objects = no_ranges(len(document), len(self._kinds))
+        ingested = self._shared.corpus.document_objects().take(document)
+        objects.first[:, own] = ingested.first[:, 0]
+        objects.count[:, own] = ingested.count[:, 0]
         return replace(
-            turns,
+            Turns.zeros(len(document), objects),
             time_ns=time_ns[document],
             user=document,
-            session=document - recipe.documents,
+            session=document - self._recipe.documents,
             slot=np.arange(len(document)),
             qos=np.full(len(document), _BATCH),
             is_document=np.ones(len(document), np.bool_),
             session_first=np.full(len(document), NEVER_NS),
         )
 
+    def make_requests(self, turns: Turns, tokens: IdTable, *, session: Ints, user: Ints, live: int) -> Requests:
+        """Make a request of each turn.
 
-def _own_ranges(recipe: Recipe) -> int:
-    return 2 if recipe.block_tokens else 1
+        Args:
+            turns: in order of (time, user, session).
+            tokens: of every object.
+            session: dense ids, shape (turns,).
+            user: dense ids, shape (turns,).
+            live: no later turn touches an unshared object below this number.
+        """
+        objects, kinds = self._add_chunks(turns)
+        step = np.array([kind.step for kind in kinds])
+        source = np.tile(np.array([kind.source for kind in kinds], np.uint8), (len(turns), 1))
+        source[turns.is_document[:, None] & (step == _OWN)] = RAG
+        count = objects.count.ravel()
+        number = ranges(objects.first.ravel(), count)
+        return Requests(
+            time_ns=turns.time_ns,
+            think_ns=turns.think_ns,
+            user=user,
+            session=session,
+            turn=turns.turn + 1,
+            qos=turns.qos,
+            generated=turns.generated,
+            is_decoded=turns.is_decoded,
+            is_decode=np.zeros(len(turns), np.bool_),
+            touch_count=objects.count[:, step <= _OWN].sum(axis=1),
+            own_count=objects.count[:, step == _OWN].sum(axis=1),
+            saved_count=objects.count[:, step == _SAVED].sum(axis=1),
+            object=number,
+            source=np.repeat(source.ravel(), count),
+            step=np.repeat(_leave_out_steps(objects.count, step).ravel(), count),
+            tokens=tokens[number],
+            live=live,
+        )
+
+    def _add_chunks(self, turns: Turns) -> tuple[ObjectRanges, list[_Kind]]:
+        """Return the ranges of some turns, with the chunks they retrieve before their own objects."""
+        objects = ObjectRanges(turns.first, turns.count)
+        rows = np.flatnonzero(turns.is_retrieval)
+        if self._shared.corpus is None or not len(rows):
+            return objects, self._kinds
+        chunks = self._shared.corpus.retrieve(turns.session[rows], turns.turn[rows], turns.time_ns[rows])
+        retrieved = no_ranges(len(turns), chunks.first.shape[1])
+        retrieved.first[rows] = chunks.first
+        retrieved.count[rows] = chunks.count
+        own = self._kinds.index(_Kind(USER, _OWN))
+        before = ObjectRanges(turns.first[:, :own], turns.count[:, :own])
+        after = ObjectRanges(turns.first[:, own:], turns.count[:, own:])
+        kinds = [*self._kinds[:own], *[_Kind(RAG, _CHUNKS)] * chunks.first.shape[1], *self._kinds[own:]]
+        return ObjectRanges.join([before, retrieved, after]), kinds
+
+
+def _leave_out_steps(count: Ints, step: Ints) -> Ints:
+    """Return the step of each range, shape (turns, ranges), after steps without objects are left out."""
+    steps = range(_OWN + 1)
+    present = np.stack([(count[:, step == number] > 0).any(axis=1) for number in steps], axis=1)
+    number: Ints = np.cumsum(present, axis=1) - present
+    return number[:, np.minimum(step, _OWN)]

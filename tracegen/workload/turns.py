@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,29 +25,32 @@ class ObjectRanges:
     first: Ints
     count: Ints
 
+    @classmethod
+    def stack(cls, *columns: tuple[Ints, Ints]) -> Self:
+        """Return ranges of (first, count) columns, shape (rows,) each."""
+        first = np.stack([first for first, _ in columns], axis=1)
+        return cls(first, np.stack([count for _, count in columns], axis=1))
 
-def no_ranges(rows: int) -> ObjectRanges:
-    """Return 0 ranges per row."""
-    empty = np.zeros((rows, 0), np.int64)
-    return ObjectRanges(empty, empty)
+    @classmethod
+    def join(cls, parts: Sequence[Self]) -> Self:
+        """Return the ranges of all parts next to one another."""
+        first = np.concatenate([part.first for part in parts], axis=1)
+        return cls(first, np.concatenate([part.count for part in parts], axis=1))
+
+    def take(self, rows: Ints) -> Self:
+        """Return the ranges of these rows."""
+        return type(self)(self.first[rows], self.count[rows])
 
 
-class RangeWidths(NamedTuple):
-    """Number of ranges per turn, by what they hold."""
-
-    prompt: int
-    phrase: int
-    history: int
-    own: int
-    saved: int
+def no_ranges(rows: int, width: int = 0) -> ObjectRanges:
+    """Return `width` empty ranges per row."""
+    zeros = np.zeros((rows, width), np.int64)
+    return ObjectRanges(zeros, zeros.copy())
 
 
 @dataclass(frozen=True, slots=True)
 class Turns:
     """Some turns of sessions; columns have shape (turns,) unless said.
-
-    Columns `…_first` and `…_count` are an `ObjectRanges` each, shape (turns, ranges). The number of
-    ranges depends on the recipe only: a recipe without shared prompts has 0 ranges of them.
 
     Attributes:
         time_ns: start of the turn.
@@ -62,12 +65,8 @@ class Turns:
         is_retrieval: whether the turn retrieves chunks of documents.
         is_document: whether the turn ingests a document.
         session_first: lowest object of the session.
-        prompt_first, prompt_count: shared prompt, one range per level.
-        phrase_first, phrase_count: common phrase, at most one range.
-        history_first, history_count: objects of earlier turns, one range.
-        own_first, own_count: objects the turn prefills: one range, in a trace of blocks a second
-            one for the last, partial block.
-        saved_first, saved_count: objects of its generated tokens, ranges as of `own_first`.
+        first, count: ranges of the objects that it touches and saves, shape (turns, ranges); the
+            kinds of the ranges depend on the recipe only.
     """
 
     time_ns: Ints
@@ -82,16 +81,8 @@ class Turns:
     is_retrieval: NDArray[np.bool_]
     is_document: NDArray[np.bool_]
     session_first: Ints
-    prompt_first: Ints
-    prompt_count: Ints
-    phrase_first: Ints
-    phrase_count: Ints
-    history_first: Ints
-    history_count: Ints
-    own_first: Ints
-    own_count: Ints
-    saved_first: Ints
-    saved_count: Ints
+    first: Ints
+    count: Ints
 
     def __len__(self) -> int:
         return len(self.time_ns)
@@ -104,19 +95,12 @@ class Turns:
         """Return the turns by (time, user, session)."""
         return self.take(np.lexsort((self.session, self.user, self.time_ns)))
 
-    def counts(self) -> tuple[Ints, ...]:
-        """Return the counts of all ranges, except of chunks, in the order of touches."""
-        return tuple(getattr(self, name) for name in _COLUMNS if name.endswith("_count"))
-
     @classmethod
-    def zeros(cls, rows: int, widths: RangeWidths) -> Self:
-        """Return turns of zeros, with these numbers of ranges."""
+    def zeros(cls, rows: int, objects: ObjectRanges) -> Self:
+        """Return turns of zeros that touch these objects."""
         columns: dict[str, NDArray[Any]] = {name: np.zeros(rows, np.int64) for name in _COLUMNS}
         columns |= {name: np.zeros(rows, np.bool_) for name in _COLUMNS if name.startswith("is_")}
-        for name, width in widths._asdict().items():
-            columns[f"{name}_first"] = np.zeros((rows, width), np.int64)
-            columns[f"{name}_count"] = np.zeros((rows, width), np.int64)
-        return cls(**columns)
+        return cls(**columns | {"first": objects.first, "count": objects.count})
 
     @classmethod
     def concatenate(cls, parts: Sequence[Self]) -> Self:

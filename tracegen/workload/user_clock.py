@@ -9,12 +9,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tracegen.arrays import Ints
+from tracegen.arrays import Ints, milliseconds_to_ns
 from tracegen.errors import InputError
 from tracegen.randomness.draws import Purpose, below, draw, load_gaps
 from tracegen.recipe.recipe import Recipe
 from tracegen.sources.sessions import Sessions
-from tracegen.times import milliseconds_to_ns
 from tracegen.workload.turns import NEVER_NS
 
 BLOCK: Final = 1024

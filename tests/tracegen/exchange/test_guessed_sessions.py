@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.command_line import Run, sentence
+from tests.support.command_line import Run
 from tests.support.crafted_runs import clean
 from tests.support.doubts import found
 from tests.support.imports import imported, ops
@@ -118,20 +118,3 @@ def test_a_run_of_guessed_sessions_has_a_doubt(recipe: dict[str, Any], guessed: 
     run = clean()
     run.info["trace"]["recipe"] = recipe
     assert ("guessed sessions" in found(run, tmp_path)) == guessed
-
-
-BAD = {
-    "sessions that are given": (["weka", "{f}", "--sessions", "none"], ["sessions of weka are never guessed"]),
-    "decode reads of an I/O log": (
-        ["mlcommons", "{f}", "--bytes-per-token", "9", "--decode-reads"],
-        ["--decode-reads"],
-    ),
-}
-
-
-@pytest.mark.parametrize("name", BAD)
-def test_flags_that_a_format_does_not_use_are_refused(run: Run, tmp_path: Path, name: str) -> None:
-    arguments, words = BAD[name]
-    file = io_log(tmp_path / "f")
-    done = run("tracegen", "import", *(one.format(f=file) for one in arguments), "-o", tmp_path / "o", ok=False)
-    sentence(done, *words)

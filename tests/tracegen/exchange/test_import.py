@@ -12,7 +12,7 @@ import pytest
 from replayer.models.geometry import TokenBytes
 from replayer.planning.plan import Plan, PlanOptions
 from tests.support.arrangements import arranged
-from tests.support.command_line import Run, sentence
+from tests.support.command_line import Run
 from tests.support.imports import AZURE, EXCERPT, FULL, imported, lines, ops
 from tests.support.paths import ROOT
 from tests.support.workloads import rows as rows_of
@@ -314,38 +314,6 @@ def test_the_import_and_export_commands_work(run: Run, tmp_path: Path) -> None:
         tmp_path / "c.parquet",
     )
     assert "78 sessions" in chats.stdout
-
-
-BAD = {
-    "format": (["import", "mooncak", "{x}"], ["mooncak"]),
-    "no file": (["import", "mooncake", "{d}/none.jsonl"], ["none.jsonl"]),
-    "empty": (["import", "mooncake", "{d}/empty"], ["empty", "no request"]),
-    "rechunk": (["import", "mooncake", "{x}", "--rechunk", "700"], ["--rechunk 700", "512"]),
-    "rechunk of contents": (["import", "bailian", "{b}", "--rechunk", "32"], ["--chain"]),
-    "speed": (["import", "mooncake", "{x}", "--speedup", "0"], ["--speedup"]),
-    "sample": (["import", "mooncake", "{x}", "--sample-sessions", "2"], ["--sample-sessions"]),
-    "bytes": (["import", "mlcommons", "{x}"], ["--bytes-per-token"]),
-    "a folder": (["import", "azure", "{d}"], ["{d}"]),
-    "a folder of nothing": (["import", "weka", "{d}"], ["*.json"]),
-    "texts have no jitter": (["import", "sharegpt", "{x}", "--jitter", "3"], ["--jitter", "generate"]),
-    "export bytes": (["export", "fio", "{t}"], ["--bytes-per-token"]),
-    "export blocks": (["export", "mooncake", "{t}"], ["--block-tokens"]),
-    "export over": (["export", "mlcommons", "{t}", "--bytes-per-token", "8"], ["--force"]),
-}
-
-
-@pytest.mark.parametrize("name", BAD)
-def test_wrong_input_is_refused_in_one_sentence(run: Run, demo_trace: Path, tmp_path: Path, name: str) -> None:
-    arguments, words = BAD[name]
-    (tmp_path / "empty").write_text("\n")
-    chat = {"chat_id": 1, "parent_chat_id": -1, "timestamp": 0, "input_length": 16, "output_length": 1}
-    lines(tmp_path / "b.jsonl", chat | {"hash_ids": [1]})
-    (tmp_path / "o").write_text("precious") if name == "export over" else None
-    before = sorted(tmp_path.iterdir())
-    places = {"t": demo_trace, "d": tmp_path, "x": EXCERPT, "b": tmp_path / "b.jsonl"}
-    done = run("tracegen", *(one.format(**places) for one in arguments), "-o", tmp_path / "o", ok=False)
-    sentence(done, *(word.format(**places) for word in words))
-    assert sorted(tmp_path.iterdir()) == before
 
 
 def test_the_table_holds_every_format() -> None:

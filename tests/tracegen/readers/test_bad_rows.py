@@ -8,8 +8,9 @@ import pytest
 
 from tests.tracegen.readers.reading import GOOD, HEADERS, LINES, agent, conversation, jsonl, read, read_rows, turn
 from tracegen.errors import InputError
-from tracegen.exchange.convert import ImportOutput, import_trace
+from tracegen.exchange.convert import import_trace
 from tracegen.exchange.options import ImportOptions
+from tracegen.files.trace_writer import TraceOutput
 from tracegen.formats import rows as calls
 from tracegen.formats import weka
 
@@ -269,7 +270,7 @@ def test_rows_are_in_order_of_time(file: Path, format_: str, content: str) -> No
     output = file.with_suffix(".parquet")
     options = ImportOptions(bytes_per_token=int(format_ == "mlcommons"))
     with pytest.raises(InputError, match=rf"{file}, line {4 if format_ in HEADERS else 3}: time goes back: "):
-        import_trace(format_, [file], options, ImportOutput(output))
-    found = import_trace(format_, [file], options, ImportOutput(output, skip_bad=True))
+        import_trace(format_, [file], options, TraceOutput(output))
+    found = import_trace(format_, [file], options, TraceOutput(output), skip_bad=True)
     assert found.counts["skipped: time goes back"] == 1
     assert found.counts["requests"] == 3

@@ -9,13 +9,12 @@ from hypothesis import strategies as st
 
 from tests.support.traces import joined
 from tests.support.workloads import recipes, rows
-from tracegen.arrays import Ints, ranges
+from tracegen.arrays import Ints, ranges, to_ns
 from tracegen.generate import batches, open_sources
 from tracegen.randomness.draws import Purpose, between, draw
 from tracegen.recipe.recipe import Mix, Prefix, Qos, Rag, Recipe
 from tracegen.schema import ENUMS, Columns, Fingerprint, Metadata
 from tracegen.sources.sessions import Origin, Sessions, Source
-from tracegen.times import to_ns
 from tracegen.trace.invariants import Invariants
 from tracegen.workload import ops as ops_of
 from tracegen.workload import user_clock
