@@ -3,14 +3,16 @@
 import ctypes
 import hashlib
 import importlib.resources
-import tomllib
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from msgspec import Meta, Struct
+from msgspec.structs import asdict, astuple
 from numpy.typing import NDArray
 
 from replayer.bindings.compiled import DeviceStruct
@@ -19,16 +21,17 @@ from replayer.record.columns import ORDERED_PLAN_VERSION, PLAN_VERSION, TIERS
 from replayer.record.conditions import OrderInfo, Tier
 from replayer.record.reading import parts, read_run
 from tracegen.errors import InputError
-from tracegen.typed_files import suggest
+from tracegen.typed_files import convert, load_toml, suggest
 
 DEFAULT_REFERENCE: Final = "nvme-7"
 _SHIPPED: Final = importlib.resources.files("replayer.references")
-_LIMIT: Final = 10**15  # numbers of a reference must be below it
+
+_Amount = Annotated[int, Meta(ge=1, le=10**15)]
+_Nanoseconds = Annotated[int, Meta(ge=0, le=10**15)]
 
 
-@dataclass(frozen=True)
-class Device:
-    """A tier of a reference system.
+class Device(Struct, frozen=True):
+    """A tier of a reference system; the fields are in the order of DeviceStruct.
 
     Attributes:
         read_bytes_per_s: bandwidth of all reads together.
@@ -39,11 +42,19 @@ class Device:
         write_latency_ns: time before a write transfers bytes.
     """
 
-    read_bytes_per_s: int
-    write_bytes_per_s: int
-    streams: int
-    read_latency_ns: int
-    write_latency_ns: int
+    read_bytes_per_s: _Amount
+    write_bytes_per_s: _Amount
+    streams: _Amount
+    read_latency_ns: _Nanoseconds
+    write_latency_ns: _Nanoseconds
+
+
+class _Reference(Struct, frozen=True):
+    """A reference system as its file describes it."""
+
+    gpu: Device
+    cpu: Device
+    nvme: Device
 
 
 @dataclass(frozen=True)
@@ -67,10 +78,7 @@ class Order:
         """Return the devices as compiled code reads them; None without devices."""
         if self.devices is None:
             return None
-        names = [field.name for field in fields(Device)]
-        return (DeviceStruct * len(TIERS))(
-            *(DeviceStruct(*(getattr(device, name) for name in names)) for device in self.devices)
-        )
+        return (DeviceStruct * len(TIERS))(*(DeviceStruct(*astuple(device)) for device in self.devices))
 
     def to_info(self) -> OrderInfo:
         """Return the order as run.json records it."""
@@ -126,15 +134,12 @@ def load_reference(name: str) -> Order:
         InputError: there is no file of that name, or it does not describe a reference system.
     """
     shipped = shipped_references()
-    try:
-        text = (_SHIPPED / f"{name}.toml" if name in shipped else Path(name)).read_text(encoding="utf-8")
-        profile = tomllib.loads(text)
-    except OSError as error:
-        raise _reference_error(name, str(error.strerror), f"name a TOML file, or {suggest(name, shipped)}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise _reference_error(name, f"is not TOML ({error})", "mend the file") from None
-    order = make_reference(name, profile)
-    return replace(order, name=name if name in shipped else Path(name).name)
+    if name in shipped:
+        with importlib.resources.as_file(_SHIPPED / f"{name}.toml") as path:
+            return make_reference(name, load_toml(path, "", "order"))
+    path = Path(name)
+    remedy = f"name a TOML file, or {suggest(name, shipped)}"
+    return replace(make_reference(name, load_toml(path, remedy, "order")), name=path.name)
 
 
 def make_reference(name: str, profile: object) -> Order:
@@ -147,38 +152,8 @@ def make_reference(name: str, profile: object) -> Order:
     Raises:
         InputError: the profile does not describe a reference system.
     """
-    if not isinstance(profile, dict) or set(profile) != set(TIERS):
-        tables = f"{', '.join(TIERS[:-1])} and {TIERS[-1]}"
-        raise _reference_error(
-            name,
-            f"must have the tables {tables}, and no others",
-            "mend the file",
-        )
-    gpu, cpu, nvme = (_make_device(name, tier, profile[tier]) for tier in TIERS)
-    return Order("reference", name, (gpu, cpu, nvme))
-
-
-def _make_device(name: str, tier: str, table: object) -> Device:
-    keys = [field.name for field in fields(Device)]
-    if not isinstance(table, dict) or set(table) != set(keys):
-        raise _reference_error(
-            name,
-            f"{tier} must have {', '.join(keys)}, and nothing else",
-            "mend the file",
-        )
-    for key, value in table.items():
-        low = 0 if key.endswith("latency_ns") else 1
-        if type(value) is not int or not low <= value < _LIMIT:
-            raise _reference_error(
-                name,
-                f"{tier}.{key} is {value!r}, not a whole number from {low} to below 10^15",
-                "mend the file",
-            )
-    return Device(**table)
-
-
-def _reference_error(name: str, problem: str, remedy: str) -> InputError:
-    return InputError(problem, remedy, subject=f"reference:{name}", setting="order")
+    system = convert(profile, _Reference, f"reference:{name}", "order")
+    return Order("reference", name, (system.gpu, system.cpu, system.nvme))
 
 
 def read_order(path: Path) -> Order:
@@ -190,24 +165,14 @@ def read_order(path: Path) -> Order:
     info = read_run(path)
     if (info.conditions.plan.order or OrderInfo()).kind == "trace":
         return Order()
-    positions: list[NDArray[np.int64]] = []
-    op_ids: list[NDArray[np.int64]] = []
-    for part in parts(path):
-        table = pq.read_table(part.absolute(), columns=["position", "op_id", "seq"])
-        first_moves = table.filter(pc.equal(table["seq"], 0))
-        positions.append(first_moves["position"].to_numpy())
-        op_ids.append(first_moves["op_id"].to_numpy())
-    position = np.concatenate(positions)
-    op_id = np.concatenate(op_ids)
-    sequence = np.argsort(position)
-    executed = info.executed_ops
-    end = len(position) if executed is None else executed
-    kept = sequence[position[sequence] < end]
-    if not np.array_equal(position[kept], np.arange(len(kept))):
-        raise InputError(
-            "its log lacks ops",
-            "name a run that ended",
-            subject=path,
-            setting="order",
-        )
+    columns = ["position", "op_id", "seq"]
+    tables = (pq.read_table(part.absolute(), columns=columns) for part in parts(path))
+    moves = pa.concat_tables(table.filter(pc.equal(table["seq"], 0)) for table in tables)
+    ordered = moves.sort_by("position")
+    position, op_id = (ordered[name].to_numpy() for name in ("position", "op_id"))
+    executed = len(position) if info.executed_ops is None else info.executed_ops
+    kept = position < executed
+    if not np.array_equal(position[kept], np.arange(kept.sum())):
+        problem, remedy = "its log lacks ops", "name a run that ended"
+        raise InputError(problem, remedy, subject=path, setting="order")
     return Order("run", str(path), op_ids=op_id[kept])

@@ -171,11 +171,6 @@ class Workload:
         tokens: NDArray[np.int32] = self._key["tokens"][keys]
         return tokens
 
-    def requests_of(self, rows: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Return the request of each of these rows, shape as `rows`."""
-        requests: NDArray[np.int32] = self._op["request"][rows]
-        return requests
-
     def prompts(self) -> tuple[NDArray[np.int32], NDArray[np.uint32], NDArray[np.bool_]]:
         """Return request, key and whether the key is used again, for each op of a prompt.
 
@@ -189,11 +184,6 @@ class Workload:
         rows = np.flatnonzero(is_prefill & ~is_delete)
         keys = self._op["key"][rows]
         return self._op["request"][rows], keys, first[keys] < rows
-
-    def op_tokens(self, rows: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Return the tokens of the objects of the ops of these rows, shape as `rows`."""
-        tokens: NDArray[np.int32] = self._op["tokens"][rows]
-        return tokens
 
     def decode_share(self) -> float:
         """Return the share of the ops that are of decode steps."""

@@ -6,6 +6,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import astuple
 
 from replayer.planning.counts import PlanCounts
 from replayer.planning.pace import Demand
@@ -64,7 +65,7 @@ def test_move_by_move_as_the_oracle(  # noqa: PLR0917 (a workload, a system and 
     told = order_oracle.Load(
         pace.kind, load.workers, pace.speedup, pace.token_ms, pace.prefill_tok_s, pace.request_depth, load.allocs,
     )  # fmt: skip
-    system = tuple(order_oracle.Device(*vars(one).values()) for one in devices)
+    system = tuple(order_oracle.Device(*astuple(one)) for one in devices)
     with tempfile.TemporaryDirectory() as folder:
         trace = traces.write(Path(folder) / "t.parquet", batch)
         chosen = options(limits, load, devices, promote, lookup, headroom, users, arrangement)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from replayer.arrangements.loading import load_arrangement, shipped_names
@@ -14,7 +14,6 @@ from replayer.models.geometry import TokenBytes
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.questions.cells import CellPlanner, GridCell, LoadedTrace
 from replayer.schema import MOVES
-from tests.replayer import waterfall_oracle
 from tests.replayer.ordering import strategies
 from tests.replayer.questions.counting_oracle import Decided, Oracle
 from tests.support import traces
@@ -94,12 +93,6 @@ def test_a_drop_is_free_if_a_slower_tier_holds_the_object() -> None:
     assert (cell["free_drops_cpu"], cell["drops_cpu"], cell["evictions_cpu"]) == (0, 1, 1)
 
 
-def as_oracle(batch: Columns) -> list[waterfall_oracle.Op]:
-    words = {name: [ENUMS[name][code] for code in batch[name].tolist()] for name in ("op", "phase")}
-    columns = (batch["op_id"], words["op"], batch["key"], batch["tokens"], words["phase"], batch["request_id"])
-    return list(zip(*(list(column) for column in columns), strict=True))
-
-
 ARRANGEMENTS = st.one_of(
     st.builds(arranged, st.sampled_from(["waterfall", "spillover"]), st.booleans()),
     st.builds(
@@ -150,29 +143,3 @@ def test_counts_are_those_of_the_moves(
     if not follows_reference and not arrangement.chunk_tokens:
         for name in ("ops", "tokens", "requests"):
             assert (cell[f"hit_rate_{name}"] or 0) <= (cell[f"bound_{name}"] or 0)
-
-
-@settings(max_examples=40, deadline=None)
-@given(
-    strategies.rows,
-    st.lists(st.integers(1, 5), min_size=10, max_size=10),
-    strategies.capacities,
-    st.booleans(),
-    st.sampled_from(["waterfall", "spillover"]),
-    st.sampled_from(["independent", "contiguous"]),
-)
-@example([(0, True, True, "w", 0, 0, 0, 0)], [1] * 10, (0, 0, 4), False, "waterfall", "independent")
-def test_cells_are_what_brute_force_counts(
-    picks: Any, sizes: Any, limits: Any, promote: bool, name: str, lookup: Any
-) -> None:
-    """The moves are those of the oracle of docs/waterfall.md, in trace order: nothing of the planner is used."""
-    batch = columns(picks, sizes)
-    ops = as_oracle(batch)
-    rows = waterfall_oracle.moves(ops, limits, promote, lookup, name)
-    oracle = Oracle(batch, dict(zip(batch["key"].tolist(), batch["tokens"].tolist(), strict=True)))
-    for row, (op_id, role, *_) in enumerate(ops):
-        oracle.take((row, role, [(move, *rest) for i, _, move, *rest in rows if i == op_id]))
-    options = small(limits, arrangement=arranged(name, promote), lookup=lookup)
-    (cell,) = simulated(traces.Held(batch), options)
-    expected = oracle.cell()
-    assert {name: cell[name] for name in expected} == expected

@@ -3,7 +3,6 @@
 import itertools
 from dataclasses import replace
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,17 @@ from replayer.options.resolving import overlay_recipe, resolve_plan
 from replayer.planning.counts import BYS, By
 from replayer.planning.plan import Plan
 from replayer.questions.size import Sized, Sizing
-from replayer.questions.sizes import MemorySize, SizePlanner, SizeSearch, Wanted, halve, index_of, size_gib, size_mib
+from replayer.questions.sizes import (
+    Judged,
+    MemorySize,
+    SizePlanner,
+    SizeSearch,
+    Wanted,
+    halve,
+    index_of,
+    size_gib,
+    size_mib,
+)
 from tests.support import traces
 from tracegen.schema import Trace
 
@@ -39,6 +48,13 @@ def planner_of(trace: Trace, wanted: Wanted, **settings: object) -> SizePlanner:
 
 def answer(trace: Trace, rate: str, by: By = "ops", **more: Any) -> Sized:
     return Sizing(planner_of(trace, Wanted(hit_rate=Decimal(rate), by=by, **more))).find()
+
+
+def choose(trace: Trace, rate: str, **more: Any) -> tuple[Sized, Judged]:
+    """The answer, and the sizes that it found."""
+    found = answer(trace, rate, **more)
+    assert found.chosen is not None
+    return found, found.chosen
 
 
 def mib(gib: float | Decimal | None) -> float:
@@ -91,65 +107,45 @@ def test_counts_are_those_of_a_plan() -> None:
 
 
 def test_one_step_less_of_either_tier_misses_a_target() -> None:
-    found = answer(make_trace(), "0.6")
-    assert found.chosen is not None
-    assert found.chosen.missed == ()
-    assert found.one_step_smaller
-    assert all(one.missed == ("hit rate",) for one in found.one_step_smaller)
-    assert found.binds == ("hit rate",)
-    assert found.reversal is None
+    found, chosen = choose(make_trace(), "0.6")
+    assert chosen.missed == ()
+    assert {size.missed for size in found.one_step_smaller} == {("hit rate",)}
+    assert (found.binds, found.reversal) == (("hit rate",), None)
     assert [pair.cpu_gib for pair in found.pairs] == sorted(pair.cpu_gib for pair in found.pairs)
-    assert found.pairs[-1].nvme_gib == 0
-    assert found.chosen.cpu_gib == 0  # NVMe alone has the least DRAM
+    assert (found.pairs[-1].nvme_gib, chosen.cpu_gib) == (0, 0), "NVMe alone has the least DRAM"
 
 
-def test_prices_choose_among_the_pairs() -> None:
-    trace = make_trace()
-    dear_drive = answer(trace, "0.6", price_dram=Decimal(1), price_nvme=Decimal(2))
-    dear_dram = answer(trace, "0.6", price_dram=Decimal(10), price_nvme=Decimal(2))
-    assert dear_drive.chosen is not None
-    assert dear_dram.chosen is not None
-    assert dear_drive.chosen.nvme_gib == 0
-    assert dear_dram.chosen.cpu_gib == 0
-    for found in (dear_drive, dear_dram):
-        assert found.chosen is not None
-        assert found.chosen.cost == min(pair.cost for pair in found.pairs)  # type: ignore[type-var]
+@pytest.mark.parametrize(("price_dram", "unused"), [(1, "nvme_gib"), (10, "cpu_gib")])
+def test_prices_choose_among_the_pairs(price_dram: int, unused: str) -> None:
+    found, chosen = choose(make_trace(), "0.6", price_dram=Decimal(price_dram), price_nvme=Decimal(2))
+    assert getattr(chosen, unused) == 0
+    assert chosen.cost == min(pair.cost for pair in found.pairs)  # type: ignore[type-var]
 
 
 def test_a_given_dram_leaves_the_least_nvme_and_the_reverse() -> None:
-    trace = make_trace()
     four = Decimal(4) / 1024
-    with_dram = answer(trace, "0.6", cpu=four).chosen
-    assert with_dram is not None
+    _, with_dram = choose(make_trace(), "0.6", cpu=four)
     assert with_dram.cpu_gib == float(four)
-    with_nvme = answer(trace, "0.6", nvme=Decimal(str(with_dram.nvme_gib))).chosen
-    assert with_nvme is not None
+    _, with_nvme = choose(make_trace(), "0.6", nvme=Decimal(str(with_dram.nvme_gib)))
     assert with_nvme.cpu_gib <= with_dram.cpu_gib
 
 
 def test_drive_writes_bind_the_nvme() -> None:
-    trace = make_trace()
-    free = answer(trace, "0.6", cpu=Decimal(0))
-    assert free.chosen is not None
-    assert free.chosen.drive_writes_per_day is not None
-    limit = free.chosen.drive_writes_per_day / 3
-    found = answer(trace, "0.6", cpu=Decimal(0), dwpd=limit)
-    assert found.chosen is not None
-    assert found.chosen.drive_writes_per_day <= limit  # type: ignore[operator]
+    _, free = choose(make_trace(), "0.6", cpu=Decimal(0))
+    limit = (free.drive_writes_per_day or 0) / 3
+    found, chosen = choose(make_trace(), "0.6", cpu=Decimal(0), dwpd=limit)
+    assert 0 < (chosen.drive_writes_per_day or 0) <= limit
     assert found.binds == ("drive writes",)
-    assert mib(found.chosen.nvme_gib) > mib(free.chosen.nvme_gib)
+    assert mib(chosen.nvme_gib) > mib(free.nvme_gib)
 
 
 def test_bandwidth_binds_the_dram() -> None:
-    free = answer(make_trace(), "0.6")
-    assert free.chosen is not None
-    assert free.chosen.nvme_gib_s is not None
-    limit = free.chosen.nvme_gib_s / 2
-    found = answer(make_trace(), "0.6", nvme_gib_s=limit)
-    assert found.chosen is not None
-    assert found.chosen.nvme_gib_s <= limit  # type: ignore[operator]
-    assert found.chosen.cpu_gib > 0
-    assert any("bandwidth" in one.missed for one in found.pairs)
+    _, free = choose(make_trace(), "0.6")
+    limit = (free.nvme_gib_s or 0) / 2
+    found, chosen = choose(make_trace(), "0.6", nvme_gib_s=limit)
+    assert 0 < (chosen.nvme_gib_s or 0) <= limit
+    assert chosen.cpu_gib > 0
+    assert any("bandwidth" in pair.missed for pair in found.pairs)
 
 
 def test_a_rate_above_the_bound_has_no_size() -> None:
@@ -176,13 +172,11 @@ def test_the_second_half_judges_what_the_first_one_chose() -> None:
 def test_the_cliff_is_where_a_loop_stops_fitting() -> None:
     """A loop over 32 keys hits always under LRU, or never."""
     steps = [("w", key, 8) for key in range(32)] + [("r", key, 8) for key in range(32)] * 5
-    found = answer(traces.Held(traces.columns(steps)), "1")
-    assert found.chosen is not None
-    assert mib(found.chosen.nvme_gib) == 32
+    found, chosen = choose(traces.Held(traces.columns(steps)), "1")
+    assert mib(chosen.nvme_gib) == 32
     assert found.cliff is not None
-    above, below = found.curve[found.cliff : found.cliff + 2]
-    assert (mib(above.nvme_gib), above.hit_rate) == (32, 1.0)
-    assert (mib(below.nvme_gib), below.hit_rate) == (16, 0.0)
+    cliff = [(mib(size.nvme_gib), size.hit_rate) for size in found.curve[found.cliff : found.cliff + 2]]
+    assert cliff == [(32, 1.0), (16, 0.0)]
 
 
 def test_more_memory_that_hits_less_is_named() -> None:
@@ -202,9 +196,7 @@ def test_more_memory_that_hits_less_is_named() -> None:
     assert found.reversal.larger.hit_rate == 2 / 7
 
 
-def test_a_trace_in_which_all_comes_at_once_has_no_days(tmp_path: Path) -> None:
-    steps = [("w", 0, 8), ("r", 0, 8)]
-    trace = traces.write(tmp_path / "t.parquet", traces.columns(steps, time_ns=[0, 0]))
-    found = answer(trace, "1", dwpd=1e-5)
-    assert found.chosen is not None
-    assert found.chosen.drive_writes_per_day is None
+def test_a_trace_in_which_all_comes_at_once_has_no_days() -> None:
+    trace = traces.Held(traces.columns([("w", 0, 8), ("r", 0, 8)], time_ns=[0, 0]))
+    _, chosen = choose(trace, "1", dwpd=1e-5)
+    assert chosen.drive_writes_per_day is None
