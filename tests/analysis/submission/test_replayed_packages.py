@@ -28,7 +28,6 @@ from tests.support.command_line import child_here, here
 from tests.support.doubts import call
 from tests.support.run_json import run_json
 from tests.support.submissions import edited, forge, packed, problems, trial_of
-from tracegen.errors import InputError
 from tracegen.schema import Trace
 
 OPTION: Final = Option("option_1", "real", "tiny-1b", 24576, users=3, cpu_bytes=0, allocs=16, duration_s=1)
@@ -192,13 +191,6 @@ def test_a_pipe_in_a_package_is_reported_and_not_read(package: Package) -> None:
     assert "manifest.json is not a regular file" in call("submission", "validate", package.top, code=2).stderr
 
 
-def test_a_pipe_among_the_replays_is_refused_when_packaging(real: Path, tmp_path: Path) -> None:
-    shutil.copytree(real.with_name("work"), tmp_path / "work")
-    os.mkfifo(tmp_path / "work" / "replays" / "option_1" / "trial_2" / "moves" / "part-00009.parquet")
-    with pytest.raises(InputError, match=r"part-00009\.parquet is not a regular file"):
-        packed(tmp_path / "work", tmp_path / "results")
-
-
 @pytest.mark.parametrize("name", ["run.json", "device.parquet", "moves/part-00000.parquet"])
 def test_a_run_with_a_pipe_in_it_is_refused(run_of: tuple[Path, Path], name: str) -> None:
     place, _ = run_of
@@ -302,13 +294,3 @@ def test_validate_asks_for_a_trace_of_open_that_it_cannot_generate(real: Path, t
     forge(package, claims=False)
     done = call("submission", "validate", package.top, "--trace", given, code=1)
     assert "rows have another step" in done.stdout
-
-
-def test_traces_are_accepted_for_options_of_open_only(package: Package) -> None:
-    told = {
-        "option_1=t.parquet": "leave it out",
-        "option_9=t": "unknown option",
-        "t.parquet": "not OPTION=FILE",
-    }
-    for given, sentence in told.items():
-        assert sentence in call("submission", "validate", package.top, "--trace", given, code=2).stderr
