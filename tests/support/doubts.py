@@ -37,13 +37,6 @@ def put(info: dict[str, Any], path: str, value: Any) -> None:
     info[last] = value
 
 
-def drop(info: dict[str, Any], path: str) -> None:
-    *above, last = path.split(".")
-    for step in above:
-        info = info[step]
-    info.pop(last)
-
-
 def counted(run: Crafted, read: float = 1.0, written: float = 1.0) -> None:
     run.samples = sampled(run.rows, read, written)
 

@@ -42,7 +42,6 @@ def cell(name: str, value: Any, where: pl.Expr | None = None) -> Log:
 
 
 HITS, STORES = pl.col("move") == "hit", pl.col("move") == "store"
-DEMOTES = pl.col("move") == "demote"
 
 
 def swap(name: str, by: pl.Expr) -> Log:

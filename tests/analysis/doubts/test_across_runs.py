@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from analysis.runs.run import Doubt
-from analysis.summary.across_runs import add_shared_doubts, list_doubt_lines
+from analysis.summary.across_runs import add_shared_doubts
 from analysis.summary.run_summary import Summary
 from tests.support.summaries import MACHINE, summary_of
 
@@ -24,7 +24,6 @@ def test_trials_that_disagree() -> None:
     assert first.doubts == (own, *second.doubts)
     (doubt,) = second.doubts
     assert doubt.kind == "trials disagree"
-    assert doubt.text.startswith("2 trials of one configuration disagree: wall-clock throughput varies by 5.1%")
     assert kinds(summary_of(), summary_of(wall_clock_tok_s=107.2)) == [[], []]
     assert kinds(summary_of(), summary_of(wall_clock_tok_s=500.0, conditions={"model": "n"})) == [[], []]
     assert kinds(summary_of(), summary_of(wall_clock_tok_s=None)) == [[], []]
@@ -35,17 +34,6 @@ def test_systems_that_the_user_names_are_no_trials_of_each_other() -> None:
     summaries = [summary_of(run=str(i), wall_clock_tok_s=speed) for i, speed in enumerate((100.0, 200.0))]
     assert any(doubt.kind == "trials disagree" for doubt in add_shared_doubts(summaries)[0].doubts)
     assert not any(one.doubts for one in add_shared_doubts(summaries, ["old", "new"]))
-
-
-def test_each_configuration_has_its_own_trials() -> None:
-    """Two that disagree are told apart, and a third that does not stays out of it."""
-    runs = [summary_of(conditions={"model": m}, wall_clock_tok_s=v) for m in "no" for v in (100.0, 120.0 + 20 * ord(m))]
-    told = add_shared_doubts([*runs, summary_of()])
-    texts = [[doubt.text for doubt in summary.doubts] for summary in told]
-    assert texts[0] == texts[1] != texts[2] == texts[3]
-    assert texts[4] == []
-    (line,) = list_doubt_lines([f"run{number}" for number in range(5)], told)
-    assert line.runs == "run0, run1, run2, run3"
 
 
 def test_copies_are_not_trials() -> None:
@@ -62,9 +50,7 @@ def test_runs_on_unlike_machines_are_not_trials() -> None:
 
 
 def test_hit_rates_that_differ() -> None:
-    (doubt,) = add_shared_doubts([summary_of(), summary_of(hit_rate=0.502)])[0].doubts
-    assert (doubt.kind, "50.0% to 50.2%" in doubt.text) == ("hit rates differ", True)
+    assert kinds(summary_of(), summary_of(hit_rate=0.502)) == [["hit rates differ"]] * 2
     assert kinds(summary_of(), summary_of(hit_rate=0.5009)) == [[], []]
-    assert kinds(summary_of(), summary_of(hit_rate=0.6)) == [["hit rates differ"]] * 2
     assert kinds(summary_of(), summary_of(hit_rate=0.9, trace="u")) == [[], []]
     assert kinds(summary_of(hit_rate=None), summary_of(hit_rate=None)) == [[], []]

@@ -28,17 +28,6 @@ def test_the_exit_code_of_check_is_1_if_a_run_is_not_valid(tmp_path: Path) -> No
     assert done.stdout == "", "nothing half-computed"
 
 
-def test_an_invalid_run_is_named_first_and_last(tmp_path: Path) -> None:
-    run = clean(60)
-    run.info["status"] = "incomplete"
-    place = run.save(tmp_path / "run")
-    lines = call("summary", place).stdout.splitlines()
-    assert lines[0] == f"NOT VALID: {place}"
-    assert any(line.startswith("INVALID: incomplete: ") for line in lines)
-    assert lines[-1].startswith("NOT VALID: ")
-    assert json.loads(call("summary", place, "--json").stdout)["valid"] is False
-
-
 def test_invalidating_doubts_come_first(tmp_path: Path) -> None:
     run = clean(60)
     counted(run, read=0.1)

@@ -2,13 +2,11 @@
 
 from copy import deepcopy
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
-from replayer.record.options import WarningKind
 from tests.support.crafted_runs import SECOND, clean
-from tests.support.doubts import conditions, counted, each_sample, found
+from tests.support.doubts import conditions, counted, found
 
 pytestmark = pytest.mark.usefixtures("latencies_once")
 
@@ -34,12 +32,6 @@ def test_reads_need_direct_io_and_counters_to_be_trusted(
     assert [doubt.invalidates for doubt in told.get(kind or "", [])] == ([invalidates] if kind else [])
 
 
-def test_null_counters_leave_reads_unchecked(tmp_path: Path) -> None:
-    run = clean()
-    each_sample(run, read_bytes=None, written_bytes=None, utilisation=None)
-    assert set(found(run, tmp_path)) == {"unchecked reads"}
-
-
 def test_a_file_system_in_memory_invalidates_a_run(tmp_path: Path) -> None:
     run = clean()
     run.samples, run.info["machine"]["storage"]["filesystem"] = None, "tmpfs"
@@ -61,31 +53,6 @@ def test_a_warm_up_from_the_device_hides_no_cached_reads(tmp_path: Path, warm: f
     assert "page cache" in found(run, tmp_path / "cached")
 
 
-WARNINGS = {
-    "--direct off: the page cache of /mnt (ext4) may serve its reads.": "page cache",
-    "/mnt (ext4) refuses O_DIRECT; the page cache may serve its reads.": "page cache",
-    "a cache served reads: the nvme tier read 3.00 GiB, the device delivered 1.00 GiB (67% less).": "page cache",
-    "no block device counts what /mnt (nfs) does; nothing checks its reads.": "unchecked reads",
-    "/mnt is on the root file system (ext4), which the whole machine uses.": "root file system",
-    "the nvme tier is the null layout: nothing is stored, its times are the replayer's own.": "emulated tier",
-    "the gpu tier is emulated in host memory (--gpu-device cpu); its times are no GPU's.": "emulated tier",
-    "the nvme tier is throttled to 470 MiB/s and 80 us; its times are of that limit.": "throttled tier",
-    "verification is off; wrong bytes will go unnoticed.": "verification off",
-}
-
-
-def test_a_warning_is_not_repeated_if_a_doubt_covers_it(tmp_path: Path) -> None:
-    run = clean()
-    counted(run, read=0.5)
-    run.info["warnings"] = [{"kind": kind, "text": text} for text, kind in WARNINGS.items() if kind == "page cache"]
-    told = found(run, tmp_path / "a")
-    assert {kind: len(texts) for kind, texts in told.items()} == {"page cache": 1}
-    run = clean()
-    run.info["warnings"] = [{"kind": "note", "text": "workers yawned."}] * 2
-    (doubt,) = found(run, tmp_path / "b")["replayer"]
-    assert doubt.text == "workers yawned"
-
-
 def test_warnings_with_a_kind_are_covered_by_the_doubt_of_that_kind(tmp_path: Path) -> None:
     run = clean()
     counted(run, read=0.5)
@@ -94,12 +61,6 @@ def test_warnings_with_a_kind_are_covered_by_the_doubt_of_that_kind(tmp_path: Pa
     run.info["warnings"] = [{"kind": "slow log", "text": "workers waited."}, {"kind": "note", "text": "a note."}]
     told = found(run, tmp_path / "b")["replayer"]
     assert [doubt.text for doubt in told] == ["workers waited", "a note"]
-
-
-def test_every_kind_of_warning_is_a_doubts_kind_or_the_replayers_own() -> None:
-    own = {"page cache served reads", "little room", "slow log", "note"}
-    of_predictions = {"outside the profile", "data sheet"}
-    assert set(get_args(WarningKind)) - own - of_predictions == set(WARNINGS.values())
 
 
 def test_a_cache_that_the_replayer_saw_invalidates_without_its_counters(tmp_path: Path) -> None:

@@ -38,29 +38,22 @@ def not_steady(place: Path) -> list[str]:
     return [doubt["text"] for doubt in summarise(place).to_json()["doubts"] if doubt["kind"] == "not steady"]
 
 
-def test_an_even_run_is_steady(tmp_path: Path) -> None:
-    assert not_steady(write_rounds(tmp_path / "run", [5] * 10)) == []
+ROUNDS: list[tuple[list[int], int | None]] = [  # MiB of a read in each round, and since when they are alike
+    ([5] * 10, 0),
+    ([1, 3, *[5] * 8], 4),
+    ([9, *[5] * 9], 2),
+    ([100, 120, 100, 120, 100] * 2, 0),  # a range of 20 in a mean of 108 or 112
+    ([100, 124, 100, 124, 100] * 2, None),  # of 24 in 109.6 or 114.4
+    ([100, 102, 105, 107, 110, 112, 115, 118, 121, 124], 0),  # five rise by 10 of 104.8
+    ([100, 103, 106, 109, 112, 116, 120, 124, 128, 132], None),  # five rise by 12 of 106
+]
 
 
-@pytest.mark.parametrize(
-    ("mib", "since"), [([1, 3, 5, 5, 5, 5, 5, 5, 5, 5], "4 s"), ([9, 5, 5, 5, 5, 5, 5, 5, 5, 5], "2 s")]
-)
-def test_a_ramp_ends_with_the_first_five_alike(tmp_path: Path, mib: list[int], since: str) -> None:
-    (text,) = not_steady(write_rounds(tmp_path / "run", mib))
-    assert f"only from {since} on" in text
-
-
-@pytest.mark.parametrize(
-    ("mib", "steady"),
-    [
-        ([100, 120, 100, 120, 100] * 2, True),  # a range of 20 in a mean of 108 or 112
-        ([100, 124, 100, 124, 100] * 2, False),  # of 24 in 109.6 or 114.4
-        ([100, 102, 105, 107, 110, 112, 115, 118, 121, 124], True),  # five rise by 10 of 104.8
-        ([100, 103, 106, 109, 112, 116, 120, 124, 128, 132], False),  # five rise by 12 of 106
-    ],
-)
-def test_range_and_slope(tmp_path: Path, mib: list[int], *, steady: bool) -> None:
-    assert (not_steady(write_rounds(tmp_path / "run", mib)) == []) == steady
+@pytest.mark.parametrize(("mib", "since_s"), ROUNDS)
+def test_a_run_is_steady_from_the_first_five_rounds_alike(tmp_path: Path, mib: list[int], since_s: int | None) -> None:
+    texts = not_steady(write_rounds(tmp_path / "run", mib, reads=1000))
+    assert len(texts) == (since_s != 0)
+    assert all((f"only from {since_s} s on" in text) == (since_s is not None) for text in texts)
 
 
 def test_latency_counts_like_throughput(tmp_path: Path) -> None:

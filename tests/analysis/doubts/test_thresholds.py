@@ -1,6 +1,6 @@
 """A clean run is valid; every doubt is raised just above its threshold and not just below."""
 
-import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import pytest
 from analysis.summary.summary import check_run
 from tests.analysis.doubts.tampering import CODE
 from tests.support.crafted_runs import REQUESTS, SIZE, Crafted, clean
-from tests.support.doubts import Change, call, conditions, counted, each_sample, found, queued
+from tests.support.doubts import conditions, counted, each_sample, found, queued
 
 GIB = 2**30
 pytestmark = pytest.mark.usefixtures("latencies_once")
@@ -80,64 +80,62 @@ def late(run: Crafted, late_s: float) -> None:
     run.settle()
 
 
-def fast_device(run: Crafted, side: str, gib_s: float) -> None:
-    """Device times in which this many GiB/s pass; whole times are twice as long."""
-    mine = run.rows[f"{side}_ns"] > 0
-    run.rows[f"device_{side}_ns"] = np.where(mine, int(SIZE / GIB / gib_s * 1e9), 0)
-    run.rows[f"{side}_ns"] = run.rows[f"device_{side}_ns"] * 2
+def fast_device(run: Crafted, gib_s: float) -> None:
+    """Device times in which reads pass at this many GiB/s; whole times are twice as long."""
+    run.rows["device_read_ns"] = np.where(run.rows["read_ns"] > 0, int(SIZE / GIB / gib_s * 1e9), 0)
+    run.rows["read_ns"] = run.rows["device_read_ns"] * 2
     run.rows["end_ns"] = run.rows["start_ns"] + run.rows["read_ns"] + run.rows["write_ns"]
     run.settle()
 
 
-def short_device(run: Crafted, side: str, share: float) -> None:
-    """Device times that are a share of whole times, of moves slow enough for any device."""
+def short_device(run: Crafted, share: float) -> None:
+    """Device times of writes that are a share of whole times, of moves slow enough for any device."""
     run.slower(40)
-    run.rows[f"device_{side}_ns"] = (run.rows[f"{side}_ns"] * share).astype(np.int64)
+    run.rows["device_write_ns"] = (run.rows["write_ns"] * share).astype(np.int64)
 
 
 ELAPSED_S = 89.95
-THRESHOLDS: list[tuple[str, str | None, Change, Change]] = [  # kind, a word of its text, what fires, what does not
-    ("short run", None, lambda run: run.slower(59.5 / ELAPSED_S), lambda run: run.slower(60.5 / ELAPSED_S)),
-    ("plan wait", "order", lambda run: waits(run, 0.052), lambda run: waits(run, 0.048)),
-    ("plan wait", "window", lambda run: waits(run, 0.052, "window"), lambda run: waits(run, 0.048, "window")),
-    ("verification", None, lambda run: verified(run, 0.101), lambda run: verified(run, 0.099)),
-    ("long drain", None, lambda run: drained(run, 0.101), lambda run: drained(run, 0.099)),
-    ("unfinished requests", "not done", lambda run: unfinished(run, 0.012), lambda run: unfinished(run, 0.008)),
-    ("page cache", "delivered", lambda run: counted(run, read=0.89), lambda run: counted(run, read=0.91)),
-    ("counters disagree", "read", lambda run: counted(run, read=1.26), lambda run: counted(run, read=1.24)),
-    ("counters disagree", "written", lambda run: counted(run, written=1.26), lambda run: counted(run, written=1.24)),
-    ("counters disagree", "took", lambda run: counted(run, written=0.89), lambda run: counted(run, written=0.91)),
-    ("replayer-bound", "cores", lambda run: each_sample(run, process_cpu=14.5), lambda run: each_sample(run, process_cpu=14.3)),
-    ("replayer-bound", "worker", lambda run: queued(run, 0.21), lambda run: queued(run, 0.19)),
-    ("fell behind", None, lambda run: late(run, 1.01), lambda run: late(run, 0.99)),
-    ("device times", "GiB/s", lambda run: fast_device(run, "read", 65), lambda run: fast_device(run, "read", 63)),
-    ("device times", "whole times", lambda run: short_device(run, "write", 0.049), lambda run: short_device(run, "write", 0.051)),
-    ("verification off", None, lambda run: conditions(run, verify="off"), lambda run: conditions(run, verify="full")),
-    ("emulated tier", "nvme", lambda run: conditions(run, layout="null"), lambda run: conditions(run, layout="slab")),
-    ("throttled tier", None, lambda run: conditions(run, throttle={"nvme": {"mib_s": 9.0, "latency_us": 0.0}}), lambda run: conditions(run, throttle=None)),
-]  # fmt: skip
-
-
+THROTTLE = {"nvme": {"mib_s": 9.0, "latency_us": 0.0}}
+THRESHOLDS: list[tuple[str, str, Callable[[Crafted, Any], object], Any, Any]] = [
+    # kind, a word of its text, a change, with what it fires and with what it does not
+    ("short run", "", lambda run, s: run.slower(s / ELAPSED_S), 59.5, 60.5),
+    ("plan wait", "order", waits, 0.052, 0.048),
+    ("plan wait", "window", lambda run, share: waits(run, share, "window"), 0.052, 0.048),
+    ("verification", "", verified, 0.101, 0.099),
+    ("long drain", "", drained, 0.101, 0.099),
+    ("unfinished requests", "not done", unfinished, 0.012, 0.008),
+    ("page cache", "delivered", counted, 0.89, 0.91),
+    ("counters disagree", "read", counted, 1.26, 1.24),
+    ("counters disagree", "written", lambda run, share: counted(run, written=share), 1.26, 1.24),
+    ("counters disagree", "took", lambda run, share: counted(run, written=share), 0.89, 0.91),
+    ("replayer-bound", "cores", lambda run, cores: each_sample(run, process_cpu=cores), 14.5, 14.3),
+    ("replayer-bound", "worker", queued, 0.21, 0.19),
+    ("fell behind", "", late, 1.01, 0.99),
+    ("device times", "GiB/s", fast_device, 65, 63),
+    ("device times", "whole times", short_device, 0.049, 0.051),
+    ("verification off", "", lambda run, verify: conditions(run, verify=verify), "off", "full"),
+    ("emulated tier", "nvme", lambda run, layout: conditions(run, layout=layout), "null", "slab"),
+    ("throttled tier", "", lambda run, throttle: conditions(run, throttle=throttle), THROTTLE, None),
+]
 INVALIDATING = {"page cache", "device times"}
 
 
 @pytest.mark.parametrize(
-    ("kind", "word", "fires", "silent"), THRESHOLDS, ids=[f"{case[0]}-{case[1] or ''}" for case in THRESHOLDS]
+    ("kind", "word", "change", "fires", "silent"), THRESHOLDS, ids=[f"{case[0]}-{case[1]}" for case in THRESHOLDS]
 )
 def test_a_doubt_fires_above_its_threshold_and_is_silent_below(
-    tmp_path: Path, kind: str, word: str | None, fires: Change, silent: Change
+    tmp_path: Path, kind: str, word: str, change: Callable[[Crafted, Any], object], fires: Any, silent: Any
 ) -> None:
     run = clean()
-    fires(run)
+    change(run, fires)
     told = found(run, tmp_path)
     assert set(told) == {kind}, "no other doubt comes with it"
     (doubt,) = told[kind]
-    assert (word or "") in doubt.text
-    assert re.search(r"\d", doubt.text) or kind in {"emulated tier", "throttled tier", "verification off"}
+    assert word in doubt.text
     assert doubt.advice
     assert doubt.invalidates == (kind in INVALIDATING)
     run = clean()
-    silent(run)
+    change(run, silent)
     assert found(run, tmp_path / "silent") == {}
 
 
@@ -148,24 +146,12 @@ def test_a_server_waits_for_data_and_for_its_evictions_too(tmp_path: Path, cause
     assert "plan wait" not in found(run, tmp_path)
 
 
-@pytest.mark.parametrize(("cause", "remedy"), [("order", "--order"), ("window", "--set window")])
-def test_the_advice_on_plan_waits_depends_on_their_cause(tmp_path: Path, cause: str, remedy: str) -> None:
-    run = clean()
-    waits(run, 0.9, cause)
-    (doubt,) = found(run, tmp_path)["plan wait"]
-    assert remedy in doubt.advice
-    assert re.search(rf"is (89\.\d|90\.0)% of the mean end to end time \({cause} ", doubt.text)
-
-
 def test_too_few_samples_per_percentile(tmp_path: Path) -> None:
-    run = clean(99)
-    (p95, p99) = found(run, tmp_path / "a")["few samples"]
+    (p95, p99) = found(clean(99), tmp_path / "a")["few samples"]
     assert "P95: nvme writes (99), requests (99)" in p95.text
     assert "P99: nvme reads (197)" in p99.text
-    assert "100 are the least" in p95.advice
-    assert [doubt.text for doubt in found(clean(100), tmp_path / "b")["few samples"]] == [
-        "too few samples for a P99: nvme reads (199), nvme writes (100), requests (100)"
-    ]
+    (p99,) = found(clean(100), tmp_path / "b")["few samples"]
+    assert "P99: nvme reads (199), nvme writes (100), requests (100)" in p99.text
     assert "few samples" not in found(clean(500), tmp_path / "c")
 
 
@@ -173,12 +159,10 @@ def test_too_few_samples_per_percentile(tmp_path: Path) -> None:
 def test_less_data_than_a_drive_caches(tmp_path: Path, requests: int, small: bool) -> None:
     assert (requests * SIZE < 16 * GIB) == small
     assert ("demo-sized" in found(clean(requests), tmp_path)) == small
-
-
-def test_preconditioning_counts_as_written_data(tmp_path: Path) -> None:
-    run = clean(327)
-    run.info["precondition"] = {"gib": 1.0, "s": 1.0}
-    assert "demo-sized" not in found(run, tmp_path)
+    if small:  # preconditioning writes the rest
+        run = clean(requests)
+        run.info["precondition"] = {"gib": 1.0, "s": 1.0}
+        assert "demo-sized" not in found(run, tmp_path / "preconditioned")
 
 
 def test_failed_moves_are_counted_with_dependent_moves(tmp_path: Path) -> None:
@@ -196,15 +180,6 @@ def test_failed_moves_are_counted_with_dependent_moves(tmp_path: Path) -> None:
     assert all(doubt.invalidates for kind in told.values() for doubt in kind)
 
 
-@pytest.mark.parametrize("status", ["running", "incomplete", "failed"])
-def test_a_run_that_is_not_complete_is_not_valid(tmp_path: Path, status: str) -> None:
-    run = clean()
-    run.info |= {"status": status, "reason": "it rained"}
-    (doubt,) = found(run, tmp_path)["incomplete"]
-    assert "it rained" in doubt.text
-    assert doubt.invalidates
-
-
 def test_a_tier_without_capacity_is_not_an_emulated_tier(tmp_path: Path) -> None:
     run = clean(cpu_objects=REQUESTS, nvme_objects=0)
     conditions(run, layout="null", gpu_device="cpu", direct=None)
@@ -220,23 +195,3 @@ def test_a_device_may_idle_if_the_work_is_elsewhere(tmp_path: Path) -> None:
     run = clean(cpu_objects=REQUESTS)
     queued(run, 0.5)
     assert "replayer-bound" not in found(run, tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("changes", "note"),
-    [
-        ({"pace": "closed", "users": 4, "workers": 4}, "QoS classes cannot differ"),
-        ({"pace": "closed", "users": 5, "workers": 4}, None),
-        ({"pace": "open", "users": 4, "workers": 4}, None),
-        ({"pace": "asap", "users": 4, "workers": 4}, "No times per request under pace asap"),
-    ],
-)
-def test_notes_on_times_of_requests_appear_once(tmp_path: Path, changes: dict[str, Any], note: str | None) -> None:
-    run = clean(60)
-    run.rows["qos"] = run.rows["request_id"] % 3
-    conditions(run, **changes)
-    told = call("summary", run.save(tmp_path / "run")).stdout
-    lines = map(str.strip, told.splitlines())
-    notes = [line for line in lines if line.startswith(("QoS classes", "No times per request"))]
-    assert [line.startswith(note or "") for line in notes] == [True] * (note is not None)
-    assert ("end to end, P95 per request" in told) == (changes["pace"] != "asap")

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from tests.analysis.metric_oracle.facts import QUANTILES, Rows
+from tests.analysis.metric_oracle.facts import QUANTILES, Numbers, Row, Rows
 
 
 def ratio(part: float | None, whole: float | None) -> float | None:
@@ -20,13 +20,13 @@ def quantile(values: Iterable[int], share: int) -> float | None:
     return ordered[low] + ((ordered[low + 1] - ordered[low]) * rest / 10_000 if rest else 0)
 
 
-def stats_ms(values: list[int]) -> dict[str, Any]:
+def stats_ms(values: list[int]) -> Numbers:
     """mean, p50 … max of ns, in ms."""
     found = {"mean": ratio(sum(values), len(values))} | {name: quantile(values, q) for name, q in QUANTILES.items()}
     return {name: None if value is None else value / 1e6 for name, value in found.items()}
 
 
-def spread(values: list[int], name: str) -> dict[str, Any]:
+def spread(values: list[int], name: str) -> Numbers:
     return {f"{name}_{stat}_ms": value for stat, value in stats_ms(values).items()}
 
 
@@ -40,15 +40,15 @@ def union_ns(intervals: Iterable[tuple[int, int]]) -> int:
     return covered
 
 
-def size_of(rows: Iterable[dict[str, Any]]) -> int:
+def size_of(rows: Iterable[Row]) -> int:
     return sum(row["size_bytes"] for row in rows)
 
 
-def total(rows: Iterable[dict[str, Any]], *names: str) -> int:
+def total(rows: Iterable[Row], *names: str) -> int:
     return sum(row[name] for row in rows for name in names)
 
 
-def grouped(rows: Iterable[dict[str, Any]], key: Callable[[dict[str, Any]], Any]) -> dict[Any, Rows]:
+def grouped(rows: Iterable[Row], key: Callable[[Row], Any]) -> dict[Any, Rows]:
     groups: dict[Any, Rows] = defaultdict(list)
     for row in rows:
         groups[key(row)].append(row)

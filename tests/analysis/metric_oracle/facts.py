@@ -7,7 +7,10 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-Rows = list[dict[str, Any]]
+Row = dict[str, Any]
+Rows = list[Row]
+Numbers = dict[str, Any]
+"""Metrics by name."""
 GIB = 2**30
 TIERS = ("gpu", "cpu", "nvme")
 SIDES = ("read", "write")
@@ -28,7 +31,7 @@ QUANTILES = {"p50": 5000, "p90": 9000, "p95": 9500, "p99": 9900, "p999": 9990, "
 CURVE = [*range(0, 10_000, 200), 9900, 9950, 9990, 9995, 9999, 10_000]
 DATA = Path(__file__).parent.parent.parent / "data"
 OPENED = ("request_id", "due_ns", "qos", "in_prefill")
-GOLDEN_TARGETS: dict[str, Any] = {
+GOLDEN_TARGETS: Numbers = {
     "qos_ms_per_gib": 100.0, "tier_gib_s": {"nvme": (6.5, 4.0), "cpu": (20.0, 15.0)},
     "tbw": 600.0, "drive_tb": 3.84,
 }  # fmt: skip
@@ -83,7 +86,7 @@ def unfinished_of(infos: Rows, shifts: list[int]) -> Rows | None:
     return found
 
 
-def read(path: Path, targets: dict[str, Any] | None = None) -> Facts:
+def read(path: Path, targets: Numbers | None = None) -> Facts:
     """A run directory as docs/run-directory.md describes it."""
     above = json.loads((path / "run.json").read_text())
     places = [path / f"rank_{rank}" for rank in range(above["ranks"])] if "ranks" in above else [path]

@@ -1,10 +1,9 @@
 """Metrics of where time went and of the machine: bottleneck, wear, device counters, ranks."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from tests.analysis.metric_oracle.arithmetic import grouped, ratio, size_of, total, union_ns
-from tests.analysis.metric_oracle.facts import SIDES, TIERS, Facts
+from tests.analysis.metric_oracle.facts import SIDES, TIERS, Facts, Numbers, Row
 from tests.analysis.metric_oracle.rows import (
     CAUSES,
     io_ns,
@@ -20,11 +19,11 @@ from tests.analysis.metric_oracle.rows import (
 )
 
 
-def device_ns(row: dict[str, Any]) -> int:
+def device_ns(row: Row) -> int:
     return int(row["device_read_ns"] + row["device_write_ns"])
 
 
-def time_spent(facts: Facts) -> dict[str, Any]:
+def time_spent(facts: Facts) -> Numbers:
     rows = facts.rows
     work, inside = total(rows, "read_ns", "write_ns"), sum(map(device_ns, rows))
     found = {
@@ -120,11 +119,11 @@ def at_ceiling(facts: Facts, sides: Sequence[str]) -> bool:
     return round(sum(low) / len(low) / (sum(high) / len(high)), 6) >= 0.8
 
 
-def worked_ns(row: dict[str, Any]) -> int:
+def worked_ns(row: Row) -> int:
     return int(row["read_ns"] + row["write_ns"])
 
 
-def break_even(facts: Facts) -> dict[str, Any]:
+def break_even(facts: Facts) -> Numbers:
     found = {}
     for tier in TIERS:
         hits = [row for row in facts.rows if is_hit(row) and row["from_tier"] == tier]
@@ -132,7 +131,7 @@ def break_even(facts: Facts) -> dict[str, Any]:
     return found
 
 
-def amplification(facts: Facts) -> dict[str, Any]:
+def amplification(facts: Facts) -> Numbers:
     stored = size_of(row for row in facts.rows if is_ok(row) and row["move"] == "store")
     nvme = size_of(row for row in facts.rows if touches(row, "write", "nvme"))
     written_s = weighted(facts, "size_bytes", which=lambda row: touches(row, "write", "nvme"))
@@ -149,7 +148,7 @@ def amplification(facts: Facts) -> dict[str, Any]:
     }
 
 
-def weighed_samples(facts: Facts) -> list[tuple[dict[str, Any], float, float]]:
+def weighed_samples(facts: Facts) -> list[tuple[Row, float, float]]:
     """Each sample, its part past the warm-up and before the cut, and the share of it past the warm-up."""
     begin = facts.warm_end_ns if facts.warm_end_ns is not None else -(10**18)
     weighed = []
@@ -160,7 +159,7 @@ def weighed_samples(facts: Facts) -> list[tuple[dict[str, Any], float, float]]:
     return weighed
 
 
-def device(facts: Facts) -> dict[str, Any]:
+def device(facts: Facts) -> Numbers:
     """Each interval counts by its part past the warm-up, each device once, the CPU time of every rank."""
     weighed = weighed_samples(facts)
     own = [item for item in weighed if not item[0]["shared"] and item[0]["read_bytes"] is not None]
@@ -174,7 +173,7 @@ def device(facts: Facts) -> dict[str, Any]:
     }
 
 
-def machine(facts: Facts) -> dict[str, Any]:
+def machine(facts: Facts) -> Numbers:
     """What the machine did beside the run: by host, then by rank, then by device."""
     weighed = weighed_samples(facts)
     foreign, stolen = [], []

@@ -2,10 +2,9 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from tests.analysis.metric_oracle.arithmetic import grouped, size_of, total, union_ns
-from tests.analysis.metric_oracle.facts import Facts, Rows
+from tests.analysis.metric_oracle.facts import Facts, Row, Rows
 from tests.analysis.metric_oracle.rows import is_for_others, is_ok, planned_ns, waited_ns
 
 
@@ -18,7 +17,7 @@ class Request:
 
     own: Rows
     caused: Rows
-    opened: dict[str, Any] | None = None
+    opened: Row | None = None
     cut_ns: int = 0
 
     def first(self, name: str) -> int:
@@ -74,7 +73,7 @@ class Request:
         return str(self.own[0]["qos"] if self.own else self.opened["qos"])  # type: ignore[index]
 
 
-def _op(row: dict[str, Any]) -> int:
+def _op(row: Row) -> int:
     return int(row["op_id"])
 
 

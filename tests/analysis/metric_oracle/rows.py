@@ -1,17 +1,16 @@
 """Questions about one row of a log."""
 
 from collections.abc import Callable
-from typing import Any
 
 from tests.analysis.metric_oracle.arithmetic import total
-from tests.analysis.metric_oracle.facts import Facts
+from tests.analysis.metric_oracle.facts import Facts, Row
 
 
-def is_ok(row: dict[str, Any]) -> bool:
+def is_ok(row: Row) -> bool:
     return row["status"] == "ok"
 
 
-def touches(row: dict[str, Any], side: str, tier: str | None = None) -> bool:
+def touches(row: Row, side: str, tier: str | None = None) -> bool:
     """Whether a move read or wrote the tier, or any."""
     if side == "read":
         name, moves = row["from_tier"], ("hit", "promote", "demote", "copy")
@@ -20,43 +19,43 @@ def touches(row: dict[str, Any], side: str, tier: str | None = None) -> bool:
     return is_ok(row) and row["move"] in moves and (name is not None if tier is None else name == tier)
 
 
-def tier_of(row: dict[str, Any], side: str) -> str:
+def tier_of(row: Row, side: str) -> str:
     return str(row["from_tier"] if side == "read" else row["to_tier"])
 
 
-def on_nvme(row: dict[str, Any]) -> bool:
+def on_nvme(row: Row) -> bool:
     return touches(row, "read", "nvme") or touches(row, "write", "nvme")
 
 
-def is_hit(row: dict[str, Any]) -> bool:
+def is_hit(row: Row) -> bool:
     return is_ok(row) and row["move"] in ("hit", "promote")
 
 
-def is_read(row: dict[str, Any]) -> bool:
+def is_read(row: Row) -> bool:
     return row["move"] in ("hit", "promote", "miss")
 
 
-def is_eviction(row: dict[str, Any]) -> bool:
+def is_eviction(row: Row) -> bool:
     return row["move"] in ("demote", "drop")
 
 
-def is_for_others(row: dict[str, Any]) -> bool:
+def is_for_others(row: Row) -> bool:
     return row["move"] in ("demote", "drop", "copy")
 
 
-def io_ns(row: dict[str, Any]) -> int:
+def io_ns(row: Row) -> int:
     return int(row["end_ns"] - row["start_ns"])
 
 
-def queue_ns(row: dict[str, Any]) -> int:
+def queue_ns(row: Row) -> int:
     return int(row["start_ns"] - row["ready_ns"])
 
 
-def planned_ns(row: dict[str, Any]) -> int:
+def planned_ns(row: Row) -> int:
     return int(row["ready_ns"] - row["due_ns"])
 
 
-def waited_ns(row: dict[str, Any], cause: str) -> int:
+def waited_ns(row: Row, cause: str) -> int:
     if cause in ("window", "order"):
         return int(row[f"{cause}_ns"])
     return planned_ns(row) - int(row["window_ns"]) - int(row["order_ns"]) if row["waited_for"] == cause else 0
@@ -65,14 +64,14 @@ def waited_ns(row: dict[str, Any], cause: str) -> int:
 CAUSES = ("data", "eviction", "room", "order", "window")
 
 
-def share_in(row: dict[str, Any], begin: int, end: int) -> float:
+def share_in(row: Row, begin: int, end: int) -> float:
     """Which part of a move lies in a span."""
     if io_ns(row):
         return max(0, min(row["end_ns"], end) - max(row["start_ns"], begin)) / io_ns(row)
     return float(begin <= row["start_ns"] <= end)
 
 
-def weighted(facts: Facts, *names: str, which: Callable[[dict[str, Any]], bool] = lambda row: True) -> float:
+def weighted(facts: Facts, *names: str, which: Callable[[Row], bool] = lambda row: True) -> float:
     """What rates count of columns: all of them, of a cut run by the share of each move inside the window."""
     if facts.window is None:
         return total(filter(which, facts.rows), *names)
@@ -99,6 +98,6 @@ def class_name(n: int) -> str:
     return f"{low} {['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB'][unit]}"
 
 
-def clocks(row: dict[str, Any], side: str) -> dict[str, int]:
+def clocks(row: Row, side: str) -> dict[str, int]:
     whole, device = row[f"{side}_ns"], row[f"device_{side}_ns"]
     return {"total": whole, "device": device, "host": max(0, whole - device), "queue": queue_ns(row)}

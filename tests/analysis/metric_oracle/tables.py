@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tests.analysis.metric_oracle.arithmetic import grouped, quantile, ratio, size_of, stats_ms, total
-from tests.analysis.metric_oracle.facts import CURVE, GIB, QOS, SIDES, Facts, Rows
+from tests.analysis.metric_oracle.facts import CURVE, GIB, QOS, SIDES, Facts, Numbers, Row, Rows
 from tests.analysis.metric_oracle.machine import device_ns
 from tests.analysis.metric_oracle.requests import measures, requests_of
 from tests.analysis.metric_oracle.rows import (
@@ -21,7 +21,7 @@ from tests.analysis.metric_oracle.rows import (
 )
 
 
-def sided(rows: Rows, group_of: Callable[[dict[str, Any]], Any]) -> Iterator[tuple[str, str, Any, Rows]]:
+def sided(rows: Rows, group_of: Callable[[Row], Any]) -> Iterator[tuple[str, str, Any, Rows]]:
     """(side, tier, group, rows) of the moves that read or wrote a tier."""
     for side in SIDES:
         mine = [row for row in rows if touches(row, side)]
@@ -29,19 +29,19 @@ def sided(rows: Rows, group_of: Callable[[dict[str, Any]], Any]) -> Iterator[tup
             yield side, tier, group, some
 
 
-def cause_of(row: dict[str, Any]) -> str:
+def cause_of(row: Row) -> str:
     return {"demote": "eviction", "copy": "copy"}.get(row["move"], "foreground")
 
 
-def class_of(row: dict[str, Any]) -> int:
+def class_of(row: Row) -> int:
     return size_class(row["size_bytes"])
 
 
-def in_ms(values: list[int]) -> dict[str, Any]:
+def in_ms(values: list[int]) -> Numbers:
     return {f"{stat}_ms": value for stat, value in stats_ms(values).items()}
 
 
-SPLITS: dict[str, Callable[[dict[str, Any]], str]] = {
+SPLITS: dict[str, Callable[[Row], str]] = {
     "all": lambda row: "all",
     "cause": cause_of,
     "qos": lambda row: str(row["qos"]),
@@ -193,7 +193,7 @@ def table_depth_over_time(facts: Facts) -> Rows:
 
 
 def table_latency_by_depth(facts: Facts) -> Rows:
-    def depth_of(row: dict[str, Any], tier: str) -> int:
+    def depth_of(row: Row, tier: str) -> int:
         others = [
             one for one in facts.every if any(touches(one, side) and tier_of(one, side) == tier for side in SIDES)
         ]

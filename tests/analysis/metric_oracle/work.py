@@ -1,13 +1,10 @@
 """Metrics of the work that was done: throughput, hits, moves, latency, bandwidth, waits."""
 
-from typing import Any
-
 from tests.analysis.metric_oracle.arithmetic import grouped, quantile, ratio, size_of, spread, total, union_ns
-from tests.analysis.metric_oracle.facts import GIB, MOVES, QOS, SIDES, SOURCES, TIERS, Facts
+from tests.analysis.metric_oracle.facts import GIB, MOVES, QOS, SIDES, SOURCES, TIERS, Facts, Numbers, Row, Rows
 from tests.analysis.metric_oracle.requests import all_requests, complete, measures, requests_of
 from tests.analysis.metric_oracle.rows import (
     CAUSES,
-    clocks,
     is_eviction,
     is_hit,
     is_ok,
@@ -20,64 +17,60 @@ from tests.analysis.metric_oracle.rows import (
 )
 
 
-def throughput(facts: Facts) -> dict[str, Any]:
+def throughput(facts: Facts) -> Numbers:
     tokens, io_s = weighted(facts, "new_tokens"), weighted_io_ns(facts) / 1e9
+    begin, end = facts.window or (facts.first_ns or 0, facts.last_ns or 0)
+    begun = sum(begin <= one.first("start_ns") <= end for one in all_requests(facts) if one.own)
     return {
         "tokens_generated": total(facts.rows, "new_tokens"),
         "elapsed_s": facts.elapsed_s,
         "storage_io_s": io_s,
         "wall_clock_tok_s": ratio(tokens, facts.elapsed_s),
-        "requests_per_s": ratio(begun(facts), facts.elapsed_s),
+        "requests_per_s": ratio(begun, facts.elapsed_s),
         "storage_tok_s": ratio(tokens, io_s),
         "mean_inflight": ratio(io_s, facts.elapsed_s),
-        "drained_bytes": sum(
-            drained(facts, row) * row["size_bytes"] for row in facts.every for side in SIDES if touches(row, side)
-        ),
+        "drained_bytes": drained_bytes(facts),
     }
 
 
-def begun(facts: Facts) -> int:
-    begin, end = facts.window or (facts.first_ns or 0, facts.last_ns or 0)
-    return sum(begin <= one.first("start_ns") <= end for one in all_requests(facts) if one.own)
+def drained_bytes(facts: Facts) -> float:
+    """What moves read and wrote after the cut."""
+    if facts.window is None or facts.last_ns <= facts.cut_ns:
+        return 0.0
+    moved = (row for row in facts.every for side in SIDES if touches(row, side))
+    return sum(share_in(row, facts.cut_ns, facts.last_ns) * row["size_bytes"] for row in moved)
 
 
-def drained(facts: Facts, row: dict[str, Any]) -> float:
-    """Which part of a move lies after the cut."""
-    after = facts.window is not None and facts.last_ns > facts.cut_ns
-    return share_in(row, facts.cut_ns, facts.last_ns) if after else 0.0
-
-
-def steady(facts: Facts) -> dict[str, Any]:
-    sums = dict.fromkeys(
-        ("steady_tok_s", "steady_decode_read_gib_s", "steady_nvme_read_gib_s", "steady_nvme_write_gib_s"), 0.0
-    )
+def steady(facts: Facts) -> Numbers:
+    rates = ("tok_s", "decode_read_gib_s", "nvme_read_gib_s", "nvme_write_gib_s")
+    sums = dict.fromkeys([f"steady_{name}" for name in rates], 0.0)
     if not facts.rows:
         return dict.fromkeys(("steady_s", *sums))
     begin = facts.first_ns if facts.warm_end_ns is None else facts.warm_end_ns
-    end = max(row["start_ns"] for row in facts.rows)
-    begin, end = facts.window or (begin, end)
+    begin, end = facts.window or (begin, max(row["start_ns"] for row in facts.rows))
     for row in facts.every:
         share = share_in(row, begin, end)
+        gib = row["size_bytes"] * share / GIB
         sums["steady_tok_s"] += row["new_tokens"] * share
-        if is_hit(row) and row["phase"] == "decode":
-            sums["steady_decode_read_gib_s"] += row["size_bytes"] * share / GIB
-        for side in ("read", "write"):
-            if touches(row, side, "nvme"):
-                sums[f"steady_nvme_{side}_gib_s"] += row["size_bytes"] * share / GIB
+        sums["steady_decode_read_gib_s"] += gib * is_decode_hit(row)
+        for side in SIDES:
+            sums[f"steady_nvme_{side}_gib_s"] += gib * touches(row, side, "nvme")
     seconds = (end - begin) / 1e9
-    return {"steady_s": seconds, **{name: ratio(value, seconds) for name, value in sums.items()}}
+    return {"steady_s": seconds} | {name: ratio(value, seconds) for name, value in sums.items()}
 
 
-def data(facts: Facts) -> dict[str, Any]:
-    decode = [row for row in facts.rows if is_hit(row) and row["phase"] == "decode"]
-    stores = [row for row in facts.rows if is_ok(row) and row["move"] == "store"]
-    nvme = [row for row in facts.rows if on_nvme(row)]
-    decoded = weighted(facts, "size_bytes", which=lambda row: is_hit(row) and row["phase"] == "decode")
+def is_decode_hit(row: Row) -> bool:
+    return is_hit(row) and row["phase"] == "decode"
+
+
+def data(facts: Facts) -> Numbers:
+    decode = [row for row in facts.rows if is_decode_hit(row)]
+    stores = stored(facts.rows)
     found = {
         "decode_read_bytes": size_of(decode),
-        "decode_read_gib_s": ratio(decoded / GIB, facts.elapsed_s),
+        "decode_read_gib_s": ratio(weighted(facts, "size_bytes", which=is_decode_hit) / GIB, facts.elapsed_s),
         "prefill_write_bytes": size_of(stores),
-        "nvme_tokens_processed": total(nvme, "tokens"),
+        "nvme_tokens_processed": total(filter(on_nvme, facts.rows), "tokens"),
     }
     for tier in TIERS:
         found[f"{tier}_decode_read_bytes"] = size_of(row for row in decode if row["from_tier"] == tier)
@@ -85,77 +78,74 @@ def data(facts: Facts) -> dict[str, Any]:
     return found
 
 
-def hit_rate(facts: Facts) -> dict[str, Any]:
-    hits, reads = [r for r in facts.rows if is_hit(r)], [r for r in facts.rows if is_read(r)]
-    writes = [r for r in facts.rows if is_first_touch(r)]
-    found = {}
-    found["hit_rate_refs"] = ratio(len(hits), len(reads + writes))
-    hits, reads = ([r for r in group if r["phase"] == "prefill"] for group in (hits, reads))
-    found["hit_rate"] = ratio(len(hits), len(reads))
-    found["hit_rate_tokens"] = ratio(total(hits, "tokens"), total(reads, "tokens"))
+def stored(rows: Rows) -> Rows:
+    return [row for row in rows if is_ok(row) and row["move"] == "store"]
+
+
+def hit_rate(facts: Facts) -> Numbers:
+    reads = [row for row in facts.rows if is_read(row)]
+    touched = reads + [row for row in facts.rows if is_first_touch(row)]
+    found = {"hit_rate_refs": hit_share(reads, touched)}
+    reads = [row for row in reads if row["phase"] == "prefill"]
+    hits = [row for row in reads if is_hit(row)]
+    found |= {
+        "hit_rate": hit_share(hits, reads),
+        "hit_rate_tokens": ratio(total(hits, "tokens"), total(reads, "tokens")),
+    }
     for source in SOURCES:
-        mine = [[r for r in group if r["source"] == source] for group in (hits, reads)]
-        found[f"{source}_hit_rate"] = ratio(len(mine[0]), len(mine[1]))
+        mine = [row for row in reads if row["source"] == source]
+        found[f"{source}_hit_rate"] = hit_share(mine, mine)
     for tier in TIERS:
-        found[f"{tier}_hit_rate"] = ratio(sum(r["from_tier"] == tier for r in hits), len(reads))
-    rates = [sum(map(is_hit, group)) / len(group) for group in grouped(reads, _request).values()]
+        found[f"{tier}_hit_rate"] = hit_share([row for row in hits if row["from_tier"] == tier], reads)
+    by_request = grouped(reads, lambda row: (row["rank"], row["request_id"])).values()
+    rates = [sum(map(is_hit, rows)) / len(rows) for rows in by_request]
     return found | {"hit_rate_requests": ratio(sum(rates), len(rates))} | prompts(facts)
 
 
-def is_first_touch(row: dict[str, Any]) -> bool:
+def hit_share(rows: Rows, whole: Rows) -> float | None:
+    return ratio(sum(map(is_hit, rows)), len(whole))
+
+
+def is_first_touch(row: Row) -> bool:
     return row["op"] == "write" and row["move"] in ("store", "bypass")
 
 
-def prompts(facts: Facts) -> dict[str, Any]:
+def prompts(facts: Facts) -> Numbers:
     """What prompts consist of, a document's ingestion being none, and what of it the cache had."""
-    asked = [r for r in facts.rows if r["phase"] == "prefill" and (is_read(r) or is_first_touch(r))]
-    asked = [r for r in asked if is_read(r) or r["source"] != "rag"]
-    fresh = [r for r in asked if is_first_touch(r)]
-    had = [r for r in asked if is_hit(r)]
-    sessions = grouped(asked, lambda row: (row["rank"], row["session_id"]))
-    rates = [
-        total(filter(is_hit, rows), "tokens") / whole for rows in sessions.values() if (whole := total(rows, "tokens"))
-    ]
+    prefill = [row for row in facts.rows if row["phase"] == "prefill"]
+    asked = [row for row in prefill if is_read(row) or (is_first_touch(row) and row["source"] != "rag")]
+    sessions = grouped(asked, lambda row: (row["rank"], row["session_id"])).values()
+    rates = [total(filter(is_hit, rows), "tokens") / whole for rows in sessions if (whole := total(rows, "tokens"))]
     return {
         "prompt_tokens": total(asked, "tokens"),
-        "compulsory_tokens": total(fresh, "tokens"),
-        "hit_rate_prompt": ratio(len(had), len(asked)),
-        "hit_rate_prompt_tokens": ratio(total(had, "tokens"), total(asked, "tokens")),
+        "compulsory_tokens": total(filter(is_first_touch, asked), "tokens"),
+        "hit_rate_prompt": hit_share(asked, asked),
+        "hit_rate_prompt_tokens": ratio(total(filter(is_hit, asked), "tokens"), total(asked, "tokens")),
         "hit_rate_sessions": ratio(sum(rates), len(rates)),
         "hit_rate_sessions_p5": quantile(rates, 500),
         "hit_rate_sessions_p50": quantile(rates, 5000),
     }
 
 
-def contents(facts: Facts) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    objects: dict[str, int] = {}
+def contents(facts: Facts) -> Numbers:
+    ok, found = [row for row in facts.every if is_ok(row)], Numbers()
     for tier in TIERS:
-        ok = [row for row in facts.every if is_ok(row)]
         entered = [row for row in ok if row["to_tier"] == tier and row["move"] in ("store", "demote", "copy")]
-        kinds = ("demote", "drop", "promote", "delete")
-        gone = [row for row in ok if row["from_tier"] == tier and row["move"] in kinds]
-        objects[tier] = len(entered) - len(gone)
-        found[f"{tier}_left_objects"] = objects[tier]
+        leaving = ("demote", "drop", "promote", "delete")
+        gone = [row for row in ok if row["from_tier"] == tier and row["move"] in leaving]
+        found[f"{tier}_left_objects"] = len(entered) - len(gone)
         found[f"{tier}_left_bytes"] = size_of(entered) - size_of(gone)
-    every = sum(objects.values())
-    return found | {f"{tier}_left_share": objects[tier] / every if every > 0 else None for tier in TIERS}
-
-
-def _request(row: dict[str, Any]) -> tuple[int, int]:
-    return row["rank"], row["request_id"]
-
-
-def moves(facts: Facts) -> dict[str, Any]:
-    rows = facts.rows
-    found: dict[str, Any] = {name: sum(row["move"] == move for row in rows) for move, name in MOVES.items()}
+    every = sum(found[f"{tier}_left_objects"] for tier in TIERS)
     for tier in TIERS:
-        for side in SIDES:
-            mine = [row for row in rows if touches(row, side, tier)]
-            found |= {f"{tier}_{side}s": len(mine), f"{tier}_{side}_bytes": size_of(mine)}
+        found[f"{tier}_left_share"] = found[f"{tier}_left_objects"] / every if every > 0 else None
+    return found
+
+
+def moves(facts: Facts) -> Numbers:
+    rows = facts.rows
     read, written = (size_of(row for row in rows if touches(row, side)) for side in SIDES)
     gone = [row for row in rows if row["move"] == "miss" or (row["move"] == "bypass" and row["seq"] == 0)]
-    return found | {
+    return {name: sum(row["move"] == move for row in rows) for move, name in MOVES.items()} | {
         "logged_ops": sum(row["seq"] == 0 for row in rows),
         "evictions": sum(map(is_eviction, rows)),
         "read_write_ratio": ratio(read, written),
@@ -165,35 +155,32 @@ def moves(facts: Facts) -> dict[str, Any]:
     }
 
 
-def latency(facts: Facts) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for tier in TIERS:
-        for side in SIDES:
-            mine, name = [row for row in facts.rows if touches(row, side, tier)], f"{tier}_{side}"
-            found |= spread([clocks(row, side)["total"] for row in mine], name)
-            found |= spread([clocks(row, side)["device"] for row in mine], f"{name}_device")
-    return found
-
-
-def bandwidth(facts: Facts) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def tiers(facts: Facts) -> Numbers:
+    """What each tier read and wrote, how fast, and how long each move of it took."""
+    found = Numbers()
     for tier in TIERS:
         for side, able in zip(SIDES, facts.tier_gib_s.get(tier, (None, None)), strict=True):
-            mine, name = [row for row in facts.rows if touches(row, side, tier)], f"{tier}_{side}"
-            gib = size_of(mine) / GIB
-            busy = ratio(gib, union_ns((row["start_ns"], row["end_ns"]) for row in mine) / 1e9)
-            rated = weighted(facts, "size_bytes", which=lambda row, s=side, t=tier: touches(row, s, t)) / GIB
-            found[f"{name}_gib_s"] = ratio(rated, facts.elapsed_s)
-            found[f"{name}_busy_gib_s"] = busy
-            found[f"{name}_efficiency"] = ratio(busy, able)
+            name, mine = f"{tier}_{side}", [row for row in facts.rows if touches(row, side, tier)]
+            busy_s = union_ns((row["start_ns"], row["end_ns"]) for row in mine) / 1e9
+            busy = ratio(size_of(mine) / GIB, busy_s)
+            rated = weighted(facts, "size_bytes", which=lambda row, s=side, t=tier: touches(row, s, t))
+            found |= {
+                f"{name}s": len(mine),
+                f"{name}_bytes": size_of(mine),
+                f"{name}_gib_s": ratio(rated / GIB, facts.elapsed_s),
+                f"{name}_busy_gib_s": busy,
+                f"{name}_efficiency": ratio(busy, able),
+            }
+            found |= spread([row[f"{side}_ns"] for row in mine], name)
+            found |= spread([row[f"device_{side}_ns"] for row in mine], f"{name}_device")
     return found
 
 
-def waits(facts: Facts) -> dict[str, Any]:
+def waits(facts: Facts) -> Numbers:
     requests = requests_of(facts)
     is_known = facts.timed and facts.unfinished is not None
     unfinished = sum(one.opened is not None for one in requests) if is_known else None
-    found: dict[str, Any] = {"requests": len(requests), "unfinished_requests": unfinished}
+    found: Numbers = {"requests": len(requests), "unfinished_requests": unfinished}
     for name, values in measures(facts, requests).items():
         found |= spread(values, name)
     e2e = sum(one.done_ns(facts.token_ns) - one.first("due_ns") for one in requests) if facts.timed else 0
@@ -206,12 +193,12 @@ def waits(facts: Facts) -> dict[str, Any]:
     return found | {"other_mean_ms": None if means[0] is None else means[0] - sum(means[1:])}
 
 
-def qos(facts: Facts) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def qos(facts: Facts) -> Numbers:
+    found = Numbers()
     for name in QOS:
         mine = [one for one in requests_of(facts) if one.qos == name]
-        known = complete(facts, mine, "ttfb")
-        timed = [(one, ttfb) for one in known if facts.timed and (ttfb := one.ttfb_ns()) is not None]
+        known = complete(facts, mine, "ttfb") if facts.timed else []
+        timed = [(one, ttfb) for one in known if (ttfb := one.ttfb_ns()) is not None]
         kept = [
             ttfb / 1e6 <= facts.qos_ms[name] + facts.qos_ms_per_gib * one.prefill_bytes() / GIB for one, ttfb in timed
         ]

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from analysis.assessment.criteria import PROFILES
 from analysis.metrics import DECLARED, METRICS, headlines
 from analysis.metrics.catalogue import CATALOGUE, GROUPS, describe
 from analysis.metrics.metric import COUNT_UNITS, places_of
@@ -109,41 +108,6 @@ def test_no_module_takes_a_unit_or_a_direction_from_the_end_of_a_name() -> None:
 # Direction
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "storage_tok_s",
-        "hit_rate_tokens",
-        "nvme_hit_rate",
-        "system_hit_rate",
-        "interactive_compliance",
-        "nvme_read_efficiency",
-        "wall_clock_tok_s",
-        "endurance_years",
-    ],
-)
-def test_higher_rates_and_shares_are_better(name: str) -> None:
-    assert describe(name).better == "higher"
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "requests",
-        "nvme_read_bytes",
-        "bottleneck",
-        "device_utilisation",
-        "generation_mean_ms",
-        "idle_s",
-        "cpu_share",
-    ],
-)
-def test_neither_direction_is_better_for_counts_words_and_the_workloads_own_times(
-    name: str,
-) -> None:
-    assert describe(name).better is None
-
-
 def test_a_system_is_better_only_by_its_speed() -> None:
     for metric in CATALOGUE.values():
         assert metric.better_system == (metric.better if metric.kind == "speed" else None), metric.name
@@ -164,34 +128,7 @@ def test_times_and_rates_that_speed_determines_have_a_direction() -> None:
             )
 
 
-def test_criteria_are_bounds_on_the_worse_side() -> None:
-    bounds = {one.metric: one.bound for criteria in PROFILES.values() for one in criteria}
-    assert (bounds["nvme_read_p95_ms"], bounds["hit_rate"]) == ("< 200", "> 0.3")
-
-
 # Samples
-
-
-def test_samples_are_counted_by_metrics() -> None:
-    assert describe("ttfb_p95_ms").counted_by == "requests"
-    assert describe("nvme_read_device_p99_ms").counted_by == "nvme_reads"
-    assert describe("batch_ttfb_p95_ms").counted_by == "batch_requests"
-    assert describe("batch_compliance").counted_by == "batch_requests"
-    assert [name for name, metric in CATALOGUE.items() if metric.least_samples > 1 and not metric.counted_by] == []
-
-
-@pytest.mark.parametrize(
-    ("name", "samples"),
-    [
-        ("ttfb_p50_ms", 10),
-        ("ttfb_p95_ms", 100),
-        ("e2e_p99_ms", 500),
-        ("batch_compliance", 100),
-        ("ttfb_max_ms", 1),
-    ],
-)
-def test_percentiles_need_samples(name: str, samples: int) -> None:
-    assert describe(name).least_samples == samples
 
 
 # Selections
@@ -205,12 +142,6 @@ def test_selections_name_metrics() -> None:
     }  # fmt: skip
     assert named <= set(CATALOGUE)
     assert {option.primary for rules in RULES.values() for option in rules.options} <= set(headlines.RANKED)
-
-
-def test_ranked_metrics_have_heads_of_their_own() -> None:
-    heads = [describe(name).short for name in headlines.RANKED]
-    assert all(heads)
-    assert len(set(heads)) == len(heads)
 
 
 # The command

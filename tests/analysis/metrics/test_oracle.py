@@ -152,21 +152,6 @@ def test_every_table_against_plain_python(tmp_path: Path, case: str) -> None:
         assert_same_table(table(found), metric_oracle.TABLES[name](facts))
 
 
-def test_rows_of_the_warm_up_do_not_count(tmp_path: Path) -> None:
-    rows = make_rows(4, 100)
-    warm = [row | {"warmup": True} for row in make_rows(5, 50)]
-    found = summary.summarise(write_run(tmp_path / "run", rows + warm)).to_json()
-    assert found["tokens_generated"] == sum(row["new_tokens"] for row in rows)
-
-
-def test_a_run_of_no_duration_has_no_rates(tmp_path: Path) -> None:
-    found = summary.summarise(make_instant_run(tmp_path / "run")).to_json()
-    assert found["elapsed_s"] == 0
-    assert found["tokens_generated"] == 3
-    assert found["wall_clock_tok_s"] is None
-    json.dumps(found, allow_nan=False)
-
-
 def test_ranks_are_one_run(tmp_path: Path) -> None:
     found = summary.summarise(ranks(tmp_path / "run")).to_json()
     alone = [summary.summarise(tmp_path / "run" / f"rank_{rank}").to_json() for rank in range(3)]

@@ -55,11 +55,6 @@ def test_quantiles_of_any_classes(rows: Rows, by: list[str]) -> None:
         )
 
 
-def test_quantiles_of_no_rows() -> None:
-    ((_, values),) = spreads.sort([pl.LazyFrame(schema={"v": pl.Int64})], {}, {"v": pl.col("v")})
-    assert values.spread(["all"]).height == values.points(["all"], (0.5,)).height == 0
-
-
 def latencies(rows: Rows) -> dict[str, Any]:
     return METRICS["latency"](log_of(rows)).collect().row(0, named=True)
 

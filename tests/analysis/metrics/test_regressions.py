@@ -11,30 +11,13 @@ from analysis.summary import summary
 from analysis.summary.distributions import TABLES
 from tests.analysis import metric_oracle
 from tests.analysis.metrics.comparing import (
-    assert_names_agree,
     assert_same_table,
     facts_of,
     log_of,
-    open_log_of,
     summarise_both_ways,
 )
-from tests.analysis.metrics.shared_logs import S, busy, by_hand, followed, ranks
+from tests.analysis.metrics.shared_logs import S, by_hand
 from tests.support.logs import write_run
-
-
-def test_without_counters_the_cpu_is_not_the_bottleneck(tmp_path: Path) -> None:
-    found, expected = summarise_both_ways(tmp_path / "run", by_hand(), token_ms=100.0)
-    assert found["bottleneck"] == expected["bottleneck"] == "device"
-
-
-def test_ranks_share_the_cpu(tmp_path: Path) -> None:
-    found = summary.summarise(busy(tmp_path / "run")).to_json()
-    assert found["cpu_share"] == pytest.approx(0.95)
-    assert found["bottleneck"] == "cpu"
-
-
-def test_tokens_are_generated_whatever_row_carries_them(tmp_path: Path) -> None:
-    assert_names_agree(*summarise_both_ways(tmp_path / "run", by_hand(), token_ms=100.0), "generation_.*")
 
 
 def test_generation_begins_when_the_op_has_ended(tmp_path: Path) -> None:
@@ -43,30 +26,6 @@ def test_generation_begins_when_the_op_has_ended(tmp_path: Path) -> None:
     rows[-1] |= {"move": "store", "to_tier": "nvme", "end_ns": 9 * S, "write_ns": S}
     found, _ = summarise_both_ways(tmp_path / "run", rows, token_ms=100.0)
     assert found["e2e_max_ms"] == 10_000
-
-
-def test_requests_of_a_class_are_counted(tmp_path: Path) -> None:
-    found, expected = summarise_both_ways(tmp_path / "run", [row | {"phase": "decode"} for row in by_hand()])
-    assert [expected[f"{name}_requests"] for name in metric_oracle.QOS] == [1, 0, 1]
-    assert_names_agree(found, expected, "(interactive|responsive|batch)_requests")
-
-
-def test_only_bytes_that_moved_extend_the_target(tmp_path: Path) -> None:
-    place = write_run(tmp_path / "run", by_hand(), token_ms=100.0)
-    assert summary.summarise(place, targets=Targets(qos_ms_per_gib=1600.0)).to_json()["batch_compliance"] == 0
-
-
-def test_hosts_without_a_device_do_not_dilute_its_utilisation(tmp_path: Path) -> None:
-    place = ranks(tmp_path / "run")
-    assert_names_agree(
-        summary.summarise(place).to_json(), metric_oracle.summary(metric_oracle.read(place)), "device_utilisation"
-    )
-
-
-def test_counters_have_the_same_axis_as_moves(tmp_path: Path) -> None:
-    place = followed(tmp_path / "run")
-    expected = [row["t_s"] for row in metric_oracle.TABLES["device_over_time"](metric_oracle.read(place))]
-    assert TABLES["device_over_time"](open_log_of(place))["t_s"].to_list() == pytest.approx(expected)
 
 
 def test_objects_that_the_warm_up_stored_late_count_as_contents() -> None:

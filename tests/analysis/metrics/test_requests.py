@@ -13,19 +13,11 @@ from analysis.summary.distributions import TABLES
 from replayer.schema import WAITS
 from tests.analysis import metric_oracle
 from tests.analysis.metric_oracle.facts import Rows
-from tests.analysis.metrics.comparing import assert_names_agree, assert_same, log_of, summarise_both_ways
+from tests.analysis.metrics.comparing import assert_same, log_of, summarise_both_ways
 from tests.analysis.metrics.shared_logs import S, by_hand, logs
-from tests.support.logs import follow, make_rows, samples, write_run
+from tests.support.logs import samples, write_run
 
 GIB = 2**30
-
-
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_generation_if_each_op_is_one_row(tmp_path: Path, seed: int) -> None:
-    rows = [row for row in make_rows(seed, 200) if row["move"] not in ("demote", "drop")]
-    found, expected = summarise_both_ways(tmp_path / "run", rows)
-    assert expected["generation_max_ms"]
-    assert_names_agree(found, expected, "(generation|e2e)_.*")
 
 
 @settings(max_examples=15)
@@ -211,21 +203,3 @@ def test_requests_due_in_the_warm_up_do_not_count(tmp_path: Path) -> None:
     expected = metric_oracle.summary(metric_oracle.read(place))
     assert found["requests"] == expected["requests"] == 7
     assert found["unfinished_requests"] == expected["unfinished_requests"] == 1
-
-
-def test_an_older_log_does_not_know_what_is_unfinished(tmp_path: Path) -> None:
-    place = write_requests(tmp_path / "run", {9: True})
-    info = json.loads((place / "run.json").read_text())
-    (place / "run.json").write_text(json.dumps(info | {"unfinished": None}))
-    found = summary.summarise(place).to_json()
-    assert found["unfinished_requests"] is None
-    assert found["ttfb_p95_ms"] == 1000.0
-    assert [doubt["kind"] for doubt in found["doubts"]].count("unfinished requests") == 1
-
-
-def test_pace_asap_times_no_request(tmp_path: Path) -> None:
-    found = summary.summarise(write_run(tmp_path / "run", follow(9, 200), pace="asap")).to_json()
-    assert found["requests"] > 0
-    assert found["generation_mean_ms"] > 0
-    times = [f"{name}_p95_ms" for name in ("io", "queue", "plan_wait", "lateness", "ttfb", "e2e")]
-    assert {found[name] for name in (*times, "batch_compliance", "batch_ttfb_p95_ms", "room_wait_share")} == {None}

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import yaml
 
 from analysis.submission.package_tree import Package
@@ -99,11 +98,6 @@ def begin_too_soon(package: Package) -> None:
     ended_ns = run_json(last)["clock"]["zero_ns"] + int(frame(last)["end_ns"].max())  # type: ignore[arg-type]
     for trial in (1, 2):
         set_info(f"option_2/trial_{trial}/rank_0", "clock.zero_ns", ended_ns + (28 + trial) * SECOND)(package)
-
-
-def empty_counters(package: Package) -> None:
-    for path in package.results.rglob("device.parquet"):
-        pq.write_table(pq.read_table(path).slice(0, 0), path)
 
 
 def swap_parts(package: Package) -> None:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
 import pytest
 
 from analysis.submission.package_tree import find_packages
@@ -15,7 +14,6 @@ from tests.analysis.submission.hand_made.changes import (
     TWO,
     begin_too_soon,
     copy,
-    empty_counters,
     flip,
     flip_bit,
     remove,
@@ -48,8 +46,6 @@ TRIAL: Final = "kv_cache/*/run/*/option_1/trial_2"
 @pytest.mark.parametrize("name", BASES)
 def test_a_package_is_valid(fresh: Open, name: str) -> None:
     package = fresh(name)
-    done = call("submission", "validate", package.top)
-    assert f"VALID: {package.top}, system box: 2 options, 4 trials" in done.stdout
     (told,) = json.loads(call("submission", "validate", package.results, "--json").stdout)
     assert (told["system"], told["valid"], told["submittable"], told["doubts"]) == ("box", True, True, [])
 
@@ -57,16 +53,12 @@ def test_a_package_is_valid(fresh: Open, name: str) -> None:
 def test_exit_codes(fresh: Open, tmp_path: Path) -> None:
     package = fresh("alone")
     (package.results / "report.html").write_text("")
-    done = call("submission", "validate", package.top, code=1)
-    assert done.stdout.splitlines()[-1] == f"NOT VALID: {package.top}, system box: 1 problem."
     (told,) = json.loads(call("submission", "validate", package.top, "--json", code=1).stdout)
     assert (told["valid"], told["submittable"], len(told["doubts"])) == (False, False, 1)
     for place in (tmp_path, tmp_path / "nowhere", package.top / "submission.yaml"):
         call("submission", "validate", place, code=2)
     package.manifest.write_text("{}")
-    assert "manifest.json: not a file of kv-tier-bench-submission/1" in (
-        call("submission", "validate", package.top, code=2).stderr
-    )
+    assert "manifest.json" in call("submission", "validate", package.top, code=2).stderr
 
 
 @dataclass(frozen=True)
@@ -89,14 +81,11 @@ MISSING: Final = "parts are missing or altered"
 MISTAKES: Final[dict[str, Mistake]] = {
     # files
     "a byte of a log": Mistake(flip("rank_0/moves/part-00000.parquet", -1), "part-00000.parquet is not readable"),
-    "a byte of run.json": Mistake(flip("rank_0/run.json", 0), "option_1/trial_2/rank_0/run.json is damaged"),
     "a part of a log removed": Mistake(remove(f"{TRIAL}/rank_0/moves/part-00001.parquet"), MISSING),
-    "a part of a log added": Mistake(copy(f"{TWO}/rank_0/moves/part-00000.parquet", "part-00002.parquet"), MISSING),
     "a part of another trial": Mistake(swap_parts, INVALID),
     "a log removed": Mistake(remove(f"{TRIAL}/rank_0/moves"), "option_1/trial_2/rank_0 holds no closed part of a log"),
     "run.json removed": Mistake(remove(f"{TRIAL}/rank_0/run.json"), "rank_0 is not a run directory"),
     "counters removed": Mistake(remove(f"{TRIAL}/rank_0/device.parquet"), "trial_2/rank_0 has no samples"),
-    "counters without rows": Mistake(empty_counters, "option_2/trial_1/rank_0 has no samples in device.parquet"),
     "a link in the place of a file": Mistake(replace_by_link, "environment.json is not a regular file"),
     "the report removed": Mistake(remove("report.html"), "report.html is missing"),
     # claims
@@ -104,27 +93,14 @@ MISTAKES: Final[dict[str, Mistake]] = {
         set_claim("options.option_1.decode_read_gib_s", 99.5),
         "summary.json: options.option_1.decode_read_gib_s is 99.5, but its logs give ", claims=False,
     ),
-    "a metric of a rank lowered": Mistake(
-        set_claim("options.option_2.trials.1.ranks.0.nvme_write_device_p95_ms", 0.25),
-        "options.option_2.trials[1].ranks[0].nvme_write_device_p95_ms is 0.25, but its logs give ", claims=False,
-    ),
-    "MLPerf's metric raised": Mistake(
-        set_claim("options.option_1.aggregated_read_bandwidth_gbps", 99.5),
-        "options.option_1.aggregated_read_bandwidth_gbps is 99.5, but its logs give ", claims=False,
-    ),
     "a metric removed": Mistake(
         set_claim("options.option_1.drain_s", ...), "options.option_1.drain_s is missing, but its logs give 0.0",
-        claims=False,
-    ),
-    "a metric added": Mistake(
-        set_claim("options.option_1.iops", 10**6), "options.option_1.iops is 1000000, but its logs give missing",
         claims=False,
     ),
     "a number as a text": Mistake(
         set_claim("options.option_1.trial_count", "2"), "options.option_1.trial_count is '2', but its logs give 2",
         claims=False,
     ),
-    "called a trial run": Mistake(set_claim("submittable", False), "submittable is False", claims=False),
     "the claims removed": Mistake(remove("kv_cache/*/run/*/summary.json"), "summary.json: No such file", claims=False),
     "times of a log halved": Mistake(
         replay_otherwise(lambda run: run.rows.update(device_read_ns=run.rows["device_read_ns"] // 2)),
@@ -134,10 +110,8 @@ MISTAKES: Final[dict[str, Mistake]] = {
     "an option removed": Mistake(remove("kv_cache/*/run/*/option_2"), "option_2 (some memory) has no trial"),
     "a trial removed": Mistake(remove(TRIAL), "option_1 (no memory) has trial_1; it must have trial_1, trial_2"),
     "a trial twice": Mistake(copy(ONE, "trial_2"), "2 of these are one run, named or copied more than once"),
-    "a trial too many": Mistake(copy(ONE, "trial_3"), "option_1 (no memory) has trial_1, trial_2, trial_3"),
     "a rank removed": Mistake(remove(f"{TRIAL}/rank_1"), f"{INVALID}rank 1 of 2 is missing", "ranks"),
     "a rank twice": Mistake(copy(f"{TWO}/rank_0", "rank_1"), f"{INVALID}rank_1 is not rank 1 of 2", "ranks"),
-    "a rank added": Mistake(copy(f"{TWO}/rank_1", "rank_2"), f"{INVALID}rank_2 does not belong to this run", "ranks"),
     # which work was done
     "another trace": Mistake(
         replay_otherwise(
@@ -152,10 +126,6 @@ MISTAKES: Final[dict[str, Mistake]] = {
     ),
     "rows dropped": Mistake(
         replay_otherwise(lambda run: run.rows.update({name: one[:-3] for name, one in run.rows.items()})), MISSING,
-    ),
-    "rows of another key": Mistake(
-        replay_otherwise(lambda run: run.rows.update(key=np.append(run.rows["key"][:-1], 2))),
-        f"{INVALID}the rows of rank_0 are not those of its plan: their fingerprint is ",
     ),
     "failed moves": Mistake(
         replay_otherwise(lambda run: run.rows["status"].__setitem__(slice(3), 1)), f"{INVALID}3 moves failed",
@@ -181,24 +151,15 @@ MISTAKES: Final[dict[str, Mistake]] = {
     "a pause too short": Mistake(
         begin_too_soon, "option_2 began 29 s after the end of option_1; the rules require 30 s",
     ),
-    "another processor": Mistake(
-        set_info(f"{TWO}/rank_0", "machine.cpu", "abacus"), "runs have different processors: AMD EPYC, abacus",
-    ),
     "another device": Mistake(
         set_info(f"{TWO}/rank_0", "machine.storage.device_model", "punched tape"),
         "runs have different devices below the cache: None, punched tape",
-    ),
-    "another release": Mistake(
-        set_info(f"{TWO}/rank_0", "machine.packages", {"kv-tier-bench": "9.9"}),
-        "runs have different releases of this tool: 0.1.0, 9.9",
     ),
     # whose it is
     "the system's description removed": Mistake(
         lambda package: package.description.unlink(), "systems/box.yaml: cannot be read",
     ),
     "a description without solution": Mistake(set_description("system_under_test.solution", ...), "field `solution`"),
-    "a description without clients": Mistake(set_description("system_under_test.clients", []), "clients"),
-    "a client without drives": Mistake(set_description("system_under_test.clients.0.drives", ...), "field `drives`"),
     "a description that is not filled in": Mistake(
         set_description("system_under_test.clients.0.chassis.model_name", None),
         "system_under_test.clients.0.chassis.model_name is not filled in",
@@ -209,15 +170,11 @@ MISTAKES: Final[dict[str, Mistake]] = {
     "a manifest of another organisation": Mistake(
         manifest("organisation", "duff"), "manifest.json names the organisation duff, but its directory is acme",
     ),
-    "a manifest of another division": Mistake(
-        manifest("division", "open"), "manifest.json names the division open, but its directory is closed",
-    ),
     "the environment of another host": Mistake(set_environment("host", "elsewhere"), "environment.json is from elsewhere"),
     "one file system": Mistake(
         set_environment("file_systems", {"cache": "8:1", "results": "8:1"}),
         "environment.json: results and cache were on one file system; the rules require two",
     ),
-    "an environment without a host": Mistake(set_environment("host", ...), "environment.json: not a file of "),
     "a model of another name": Mistake(
         lambda package: (package.results / "kv_cache" / "hand-made").rename(package.results / "kv_cache" / "gpt-9"),
         "option_1 is in the directory of model gpt-9, but its model is hand-made",
@@ -238,15 +195,14 @@ def test_a_mistake_is_reported(fresh: Open, name: str) -> None:
     assert not [text for text in found if "manifest.json lists" in text or "sha256" in text]
 
 
-@pytest.mark.parametrize("trial", [1, 2])
-def test_every_file_is_listed(fresh: Open, trial: int) -> None:
-    """Flip a bit in every file at once, except those of the other trial; remove one, add one."""
+def test_every_file_is_listed(fresh: Open) -> None:
+    """Flip a bit in every file at once, except those of a trial that loses one and gets one."""
     package = fresh("ranks")
-    files = [path for path in package.list_files() if f"trial_{3 - trial}" not in str(path)]
+    files = [path for path in package.list_files() if "trial_2" not in str(path)]
     assert len(files) == 2 + 3 + 2 * (2 + 2 * 4), "yaml twice; summary, report, environment; per option runs and logs"
     for path in files:
         flip_bit(path, path.stat().st_size // 2)
-    removed = trial_of(package, f"option_1/trial_{3 - trial}") / "run.json"
+    removed = trial_of(package, TWO) / "run.json"
     removed.rename(removed.with_name("added.json"))
     found = problems(package)
     for path in files:

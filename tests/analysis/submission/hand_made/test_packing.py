@@ -1,6 +1,5 @@
 """Packaging a submission: equal packages, packages that are not replaced, refusals."""
 
-import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -46,29 +45,18 @@ def test_a_package_that_was_changed_is_not_replaced(fresh: Open, pristine: dict[
 
 
 PREDICTED: Final = {"run_version": PREDICTED_RUN_VERSION, "prediction": PROFILE}
-UNREADY: Final[dict[str, tuple[Callable[[Path], object], str]]] = {
-    "missing": (shutil.rmtree, "option_2/trial_1: missing; repeat the submission's command, which replays it"),
-    "killed": (
-        lambda trial: edited(trial / "run.json", "status", "running"),
-        "option_2/trial_1: not complete but running; repeat the submission's command, which replays it",
-    ),
-    "failed": (
-        lambda trial: edited(trial / "run.json", "status", "failed"),
-        "option_2/trial_1: not complete but failed; repeat the submission's command, which replays it",
-    ),
-    "predicted": (
-        lambda trial: [edited(trial / "run.json", name, value) for name, value in PREDICTED.items()],
-        "option_2/trial_1: predicted, but a submission is of measurements; remove it; repeat the submission's command",
-    ),
-    "damaged": (lambda trial: flip_bit(trial / "run.json", 0), "option_2/trial_1/run.json is damaged"),
+UNREADY: Final[dict[str, Callable[[Path], object]]] = {
+    "missing": shutil.rmtree,
+    "not complete but running": lambda trial: edited(trial / "run.json", "status", "running"),
+    "predicted": lambda trial: [edited(trial / "run.json", name, value) for name, value in PREDICTED.items()],
+    "damaged": lambda trial: flip_bit(trial / "run.json", 0),
 }
 
 
 @pytest.mark.parametrize("name", UNREADY)
 def test_an_incomplete_submission_is_refused(work: Path, tmp_path: Path, name: str) -> None:
-    change, told = UNREADY[name]
-    change(work / "replays" / "option_2" / "trial_1")
-    with pytest.raises(InputError, match=re.escape(told)):
+    UNREADY[name](work / "replays" / "option_2" / "trial_1")
+    with pytest.raises(InputError, match=f"option_2/trial_1.*{name}"):
         packed(work, tmp_path / "results")
     assert not (tmp_path / "results").exists()
 
