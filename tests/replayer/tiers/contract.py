@@ -187,6 +187,15 @@ class TierContract:
         assert problems == []
 
 
+class DiskContract(TierContract):
+    """The behaviour of tiers on a drive besides."""
+
+    def test_short_transfers_are_continued(self, tier: Tier) -> None:
+        with short_transfers():
+            put(tier, 1, 70_000)
+            assert find_damage(tier, 1, 70_000) is None
+
+
 def io_of(tier: FileTier | SlabTier) -> BlockIO:
     return getattr(tier, "tests_io", BlockIO())
 

@@ -18,7 +18,7 @@ from tests.replayer.tiers.contract import (
     DEEP,
     MIB,
     PAYLOAD,
-    TierContract,
+    DiskContract,
     check_sentence,
     count_in_flight,
     extents_of,
@@ -28,7 +28,6 @@ from tests.replayer.tiers.contract import (
     pad,
     put,
     read,
-    short_transfers,
     with_deep_requests,
 )
 from tests.support import system_calls
@@ -36,7 +35,7 @@ from tests.support.mounts import tmpfs
 from tracegen.errors import InputError
 
 
-class TestSlabTier(TierContract):
+class TestSlabTier(DiskContract):
     @pytest.fixture
     def tier(self, tmp_path: Path) -> SlabTier:
         return SlabTier(tmp_path, "test", 32 * MIB)
@@ -105,16 +104,6 @@ class TestSlabTier(TierContract):
         with pytest.raises(OSError, match="short read: ends at byte 8192") as short:
             find_damage(tier, 1, 70_000)
         assert "slab-0.kv" in str(short.value)
-
-    def test_short_reads_are_continued(self, tier: SlabTier) -> None:
-        put(tier, 1, 70_000)
-        with short_transfers():
-            assert find_damage(tier, 1, 70_000) is None
-
-    def test_short_writes_are_continued(self, tier: SlabTier) -> None:
-        with short_transfers():
-            put(tier, 1, 70_000)
-        assert find_damage(tier, 1, 70_000) is None
 
     @pytest.mark.parametrize("failing", [0, 2])
     def test_an_error_names_the_slab(
