@@ -13,11 +13,10 @@ import pytest
 
 from replayer.bindings.compiled import Extent, variable
 from replayer.tiers.base import ALIGNMENT, HostBuffer, Tier
-from replayer.tiers.disk import BlockIO
-from replayer.tiers.files import FileTier
+from replayer.tiers.disk import FileTier, SlabTier
 from replayer.tiers.gpu import GpuTier
 from replayer.tiers.payload import Payload
-from replayer.tiers.slab import SlabTier
+from replayer.tiers.request import BlockIO
 from replayer.tiers.throttled import Throttle, ThrottledTier
 from tests.support import system_calls
 from tracegen.errors import InputError

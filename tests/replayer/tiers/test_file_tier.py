@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replayer.tiers.cache_dir import MARKER, clean
-from replayer.tiers.files import FileTier
+from replayer.tiers.disk import FileTier
 from tests.replayer.tiers.contract import (
     BUFFER,
     DEEP,
