@@ -254,13 +254,14 @@ class Series:
     def _rest(self, seconds: float, name: str) -> None:
         """Wait until the last replay ended this long ago; without one there is no wait."""
         # By the files' times: whoever continues a series has not seen its last replay end.
-        ends = [file.stat().st_mtime for file in self.directory.glob("**/run.json")]
-        until = max(ends, default=0.0) + seconds
-        if time.time() < until:
-            self.screen.say(f"{until - time.time():.0f} s of pause before {name}")
-        while (left := until - time.time()) > 0:
+        ends_ns = [file.stat().st_mtime_ns for file in self.directory.glob("**/run.json")]
+        until_ns = max(ends_ns, default=0) + int(seconds * 1e9)
+        if (left := (until_ns - time.time_ns()) / 1e9) > 0:
+            self.screen.say(f"{left:.0f} s of pause before {name}")
+        while left > 0:
             self._show(Figures("pausing", "s", seconds - left, seconds, left))
             time.sleep(min(1, left))
+            left = (until_ns - time.time_ns()) / 1e9
 
     def _say_once(self, line: str) -> None:
         """Say a line of a replay, unless another replay has said the same."""
