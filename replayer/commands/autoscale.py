@@ -150,13 +150,13 @@ def autoscale(
                 lambda step: screen.say(_render_step(step)),
             )
         if as_json:
-            click.echo(json.dumps(report.content, indent=2))
+            click.echo(json.dumps(report, indent=2))
             return
-        for warning in report.warnings:
+        for warning in report["warnings"]:
             screen.warn(warning)
     files = (output / "autoscale.json", output / "report.html")
     click.echo(", ".join(str(file) for file in files if file.exists()))
-    click.echo(report.result.text)
+    click.echo(report["result"]["text"])
 
 
 def _resolve_search(

@@ -71,21 +71,6 @@ class SearchMetric:
     least: int
 
 
-@dataclass(frozen=True)
-class SearchReport:
-    """The outcome of a search.
-
-    Attributes:
-        result: the answer.
-        warnings: sentences on what makes the search doubtful.
-        content: of autoscale.json.
-    """
-
-    result: Result
-    warnings: list[str]
-    content: dict[str, object]
-
-
 def describe_metric(settings: SearchSettings, screen: Screen) -> SearchMetric:
     """Return what analysis says about the metric of a search.
 
@@ -128,7 +113,7 @@ def autoscale(
     series: Series,
     means: ReplayMeans,
     report: Callable[[Step], object],
-) -> SearchReport:
+) -> dict[str, Any]:
     """Search, and write autoscale.json and report.html to the series' directory.
 
     Args:
@@ -137,6 +122,9 @@ def autoscale(
         series: makes the replays.
         means: of the series.
         report: gets each step when the search has decided about it.
+
+    Returns:
+        The content of autoscale.json.
 
     Raises:
         InputError: the trace cannot be read.
@@ -160,8 +148,7 @@ def autoscale(
     result = search.find_most_users(target) if is_qos else search.find_peak()
     if means.system is not None:
         result = replace(result, text=f"{describe_prediction(means)}: {result.text}")
-    warnings = replays.list_warnings(search.steps, result)
-    content: dict[str, object] = {
+    content = {
         "mode": settings.mode,
         "metric": settings.metric,
         "least_samples": metric.least,
@@ -174,7 +161,7 @@ def autoscale(
         "prediction": means.record().get("prediction"),
         "autoscaling_stats": [step.row() for step in search.steps],
         "result": vars(result),
-        "warnings": warnings,
+        "warnings": replays.list_warnings(search.steps, result),
     }
     record = series.directory / "autoscale.json"
     record.write_text(json.dumps(content, indent=1) + "\n")
@@ -183,7 +170,7 @@ def autoscale(
         children.run_analysis("report", str(record), "-o", page, "--force", screen=series.screen)
     except children.ChildFailedError as error:  # the search is complete all the same
         series.screen.warn(f"no report.html: {error}")
-    return SearchReport(result, warnings, content)
+    return content
 
 
 def describe_prediction(means: ReplayMeans) -> str:

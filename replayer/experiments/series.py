@@ -210,7 +210,7 @@ class Series:
         command = [*PYTHON, "tracegen", "generate", *words, "-o", str(path)]
         self._show(Figures(f"making {name}"))
         if code := children.run_logged(command, log, self.screen.say):
-            raise _child_failure("`tracegen generate`", code, log, path)
+            raise _make_failure("`tracegen generate`", code, log, path)
         trace = Trace(path)
         self.screen.say(f"{name}: {format_count(trace.ops, 'op')}, fingerprint {trace.metadata.fingerprint}")
 
@@ -245,7 +245,7 @@ class Series:
         self.agenda.begin(name)
         self._show(Figures("starting"))
         if code := children.run_logged(self._means.compose_command(words), log, self._say_once, self._show):
-            raise _replay_failure(directory, log, code)
+            raise _make_failure("the replay", code, log, directory)
         info = _read_info(directory)
         origin = "" if self._means.system is None else "predicted, "
         self.screen.say(f"{name}: {origin}{info.status}, {format_count(info.ops_executed or 0, 'op')}")
@@ -253,16 +253,15 @@ class Series:
 
     def _rest(self, seconds: float, name: str) -> None:
         """Wait until the last replay ended this long ago; without one there is no wait."""
-        ends = [file.stat().st_mtime_ns for file in self.directory.glob("**/run.json")]
-        if not ends:
-            return
-        left = seconds - (time.time_ns() - max(ends)) / 1e9
-        if left > 0:
+        # By the files' times: whoever continues a series has not seen its last replay end.
+        ends_ns = [file.stat().st_mtime_ns for file in self.directory.glob("**/run.json")]
+        until_ns = max(ends_ns, default=0) + int(seconds * 1e9)
+        if (left := (until_ns - time.time_ns()) / 1e9) > 0:
             self.screen.say(f"{left:.0f} s of pause before {name}")
         while left > 0:
             self._show(Figures("pausing", "s", seconds - left, seconds, left))
             time.sleep(min(1, left))
-            left = seconds - (time.time_ns() - max(ends)) / 1e9
+            left = (until_ns - time.time_ns()) / 1e9
 
     def _say_once(self, line: str) -> None:
         """Say a line of a replay, unless another replay has said the same."""
@@ -293,18 +292,13 @@ def read_series(directory: Path) -> dict[str, object]:
     return content if isinstance(content, dict) else {}
 
 
-def _replay_failure(directory: Path, log: Path, code: int) -> ChildFailedError:
-    """Return the error of a replay that ended with an exit code other than 0."""
-    if _read_status(directory) == "failed":
-        reason = str(_read_info(directory).reason).rstrip(".")
-        remedy = "complete trials stay: mend the cause, then repeat the command"
-        return ChildFailedError(f"the replay failed: {reason}", remedy, subject=directory, exit_code=code)
-    return _child_failure("the replay", code, log, directory)
-
-
-def _child_failure(command: str, code: int, log: Path, subject: Path) -> ChildFailedError:
+def _make_failure(command: str, code: int, log: Path, subject: Path) -> ChildFailedError:
+    """Return the error of a child that ended with an exit code other than 0."""
     problem = f"{command} ended with exit code {code}"
     remedy = f"mend what {log} ends with, then repeat the command"
+    if _read_status(subject) == "failed":
+        problem = f"the replay failed: {str(_read_info(subject).reason).rstrip('.')}"
+        remedy = "complete trials stay: mend the cause, then repeat the command"
     return ChildFailedError(problem, remedy, subject=subject, exit_code=code)
 
 

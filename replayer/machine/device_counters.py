@@ -11,6 +11,8 @@ from pathlib import Path
 from time import perf_counter_ns
 from typing import Any, Final
 
+from replayer.machine.control_groups import list_groups, read_numbers
+
 EVERY_S: Final = 1.0
 WRITE_ROWS: Final = 30
 """Samples between two writes of device.parquet."""
@@ -221,7 +223,7 @@ def own_io() -> dict[str, int]:
     Returns:
         read_bytes, write_bytes and others by name; empty if the kernel does not count them.
     """
-    return _read_numbers("/proc/self/io")
+    return read_numbers("/proc/self/io")
 
 
 def _read_delay_ns(thread: int | None) -> int | None:
@@ -263,48 +265,9 @@ class RunDelays:
 
 
 def cpu_stats() -> list[Path]:
-    """List the cpu.stat files of the control groups that limit this process's CPU time.
-
-    These are its own group's and those of the visible groups above it.
-    """
-    try:
-        mounts = Path("/proc/self/mountinfo").read_text().splitlines()
-        groups = Path("/proc/self/cgroup").read_text().splitlines()
-    except OSError:
-        return []
-    files = _list_cpu_stats(mounts, groups)
-    return [file for file in files if _THROTTLED.keys() & _read_numbers(file).keys()]
-
-
-def _list_cpu_stats(mounts: list[str], groups: list[str]) -> list[Path]:
-    """List where cpu.stat would be, from the lines of mountinfo and of the process's cgroup file."""
-    paths = {controllers: path for _, controllers, path in (line.split(":", 2) for line in groups)}
-    files = []
-    for line in mounts:
-        before, _, after = line.partition(" - ")
-        _, _, _, root, mount, *_ = before.split()
-        kind, _, options, *_ = after.split()
-        path = _find_cpu_group(kind, options, paths)
-        if path is not None:
-            inside = Path(mount) / path.removeprefix(root).lstrip("/")
-            above = (folder for folder in inside.parents if folder.is_relative_to(mount))
-            files += [folder / "cpu.stat" for folder in (inside, *above)]
-    return files
-
-
-def _find_cpu_group(kind: str, options: str, paths: dict[str, str]) -> str | None:
-    """Return this process's group in a tree of control groups; None if it limits no CPU time.
-
-    Args:
-        kind: file system of the tree's mount.
-        options: of that file system.
-        paths: this process's groups by their controllers.
-    """
-    if kind == "cgroup2":
-        return paths.get("")
-    if kind == "cgroup" and "cpu" in options.split(","):
-        return next((path for names, path in paths.items() if "cpu" in names.split(",")), None)
-    return None
+    """List the cpu.stat files of the control groups that limit this process's CPU time."""
+    files = [folder / "cpu.stat" for folder, _ in list_groups("cpu")]
+    return [file for file in files if _THROTTLED.keys() & read_numbers(file).keys()]
 
 
 def _read_throttled_ns(files: list[Path]) -> int | None:
@@ -313,16 +276,6 @@ def _read_throttled_ns(files: list[Path]) -> int | None:
     Returns:
         Nanoseconds; None if no control group counts them.
     """
-    counts = [_read_numbers(file) for file in files]
+    counts = [read_numbers(file) for file in files]
     known = [count[name] * scale for count in counts for name, scale in _THROTTLED.items() if name in count]
     return sum(known) if known else None
-
-
-def _read_numbers(file: str | Path) -> dict[str, int]:
-    """Read the lines of a name and a number; none if the file cannot be read."""
-    try:
-        lines = Path(file).read_text().splitlines()
-    except OSError:
-        return {}
-    words = (line.replace(":", "").split() for line in lines)
-    return {word[0]: int(word[1]) for word in words if len(word) == 2 and word[1].isdecimal()}

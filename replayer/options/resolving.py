@@ -31,7 +31,8 @@ from replayer.planning.pace import Demand, Pace, PlanWindow, Span
 from replayer.planning.plan import PlanOptions
 from replayer.planning.trace_selection import Selection
 from replayer.record.options import Decode, DurationOrigin, PaceKind
-from replayer.tiers.disk import BlockIO, uring_error
+from replayer.tiers.disk import uring_error
+from replayer.tiers.request import BlockIO
 from tracegen.errors import InputError
 from tracegen.schema import Trace
 from tracegen.typed_files import suggest

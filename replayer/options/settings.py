@@ -7,7 +7,7 @@ from replayer.options.run_groups import ControlOptions, DeviceOptions
 from replayer.planning.pace import Demand, PlanWindow, Span
 from replayer.record.conditions import Tier
 from replayer.record.options import DEVICE_LAYOUTS
-from replayer.tiers.disk import BlockIO
+from replayer.tiers.request import BlockIO
 from replayer.tiers.throttled import Throttle
 
 _BUFFER_BYTES: Final = 256 << 20  # of all workers together

@@ -31,7 +31,7 @@ from replayer.run.mpi import ALONE
 from replayer.run.preflight import describe_time
 from replayer.run.prepared import Prepared, TierFacts
 from replayer.run.system import System
-from replayer.tiers.disk import BlockIO
+from replayer.tiers.request import BlockIO
 from replayer.tiers.throttled import Throttle
 from tracegen.console.interrupts import INTERRUPTS
 from tracegen.errors import ToolError

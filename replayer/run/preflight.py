@@ -15,8 +15,8 @@ from replayer.record.run_parts import Storage
 from replayer.record.wording import describe_cut, drive
 from replayer.run.footprint import most_objects, nvme_room
 from replayer.tiers.cpu import arena_bytes
+from replayer.tiers.disk import SLAB
 from replayer.tiers.payload import MAX_OBJECT
-from replayer.tiers.slab import SLAB
 from tracegen.errors import InputError
 
 _GIB: Final = 2**30

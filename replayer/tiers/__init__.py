@@ -1,16 +1,15 @@
-"""Tiers, the places of objects during a replay: one module and one line of `BACKENDS` each."""
+"""Tiers, the places of objects during a replay: one line of `BACKENDS` each."""
 
 from collections.abc import Callable
 from typing import Final
 
 from replayer.tiers.base import Tier
 from replayer.tiers.cpu import CpuTier
-from replayer.tiers.files import FileTier
+from replayer.tiers.disk import FileTier, SlabTier
 from replayer.tiers.gds import GdsTier
 from replayer.tiers.gpu import GpuTier
-from replayer.tiers.null import NullTier
+from replayer.tiers.native import NullTier
 from replayer.tiers.request import TierRequest
-from replayer.tiers.slab import SlabTier
 
 BACKENDS: Final[dict[str, Callable[[TierRequest], Tier]]] = {
     "gpu": GpuTier.from_request,

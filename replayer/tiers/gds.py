@@ -11,9 +11,9 @@ from typing import Any, Self
 
 from replayer.bindings.compiled import call
 from replayer.tiers.base import Buffer, OpenObject, align_up
-from replayer.tiers.disk import BlockIO
-from replayer.tiers.files import FileTier, file_name
+from replayer.tiers.disk import FileTier, file_name
 from replayer.tiers.gpu import tensor_of
+from replayer.tiers.request import BlockIO
 from tracegen.errors import InputError, missing_package
 
 _new_elsewhere = call("tier_elsewhere")

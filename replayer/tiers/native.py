@@ -2,11 +2,12 @@
 
 import ctypes
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Self
 
 from replayer.bindings.compiled import FaultStruct, ObjectStruct, call
 from replayer.bindings.faults import make_error
 from replayer.tiers.base import Buffer, OpenObject
+from replayer.tiers.request import TierRequest
 
 _create = call("object_create")
 _open = call("object_open")
@@ -16,6 +17,7 @@ _finish = call("object_finish")
 _close = call("object_close")
 _discard = call("object_discard")
 _free_tier = call("tier_free")
+_new_null = call("tier_null")
 
 
 class NativeObject:
@@ -35,7 +37,9 @@ class NativeObject:
     def __init__(self, function: Callable[..., int], handle: int, key: int, size: int) -> None:
         self.struct = ObjectStruct()
         self._fault = FaultStruct()
-        self._raise_fault(function(handle, self._struct_pointer(), key, size, self._fault_pointer()))
+        self._at = ctypes.byref(self.struct)
+        self._fault_at = ctypes.byref(self._fault)
+        self._raise_fault(function(handle, self._at, key, size, self._fault_at))
 
     @property
     def device_ns(self) -> int:
@@ -49,18 +53,10 @@ class NativeObject:
 
     def _transfer(self, function: Callable[..., int], offset: int, length: int, buffer: Buffer) -> None:
         assert not buffer.is_on_device, "compiled code reaches host memory only"
-        memory = buffer.address
-        error = function(self._struct_pointer(), offset, length, memory, self._fault_pointer())
-        self._raise_fault(error)
+        self._raise_fault(function(self._at, offset, length, buffer.address, self._fault_at))
 
     def finish(self) -> None:
-        self._raise_fault(_finish(self._struct_pointer(), self._fault_pointer()))
-
-    def _struct_pointer(self) -> Any:
-        return ctypes.byref(self.struct)
-
-    def _fault_pointer(self) -> Any:
-        return ctypes.byref(self._fault)
+        self._raise_fault(_finish(self._at, self._fault_at))
 
     def _raise_fault(self, error: int) -> None:
         if error:
@@ -70,7 +66,7 @@ class NativeObject:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        _close(self._struct_pointer())
+        _close(self._at)
 
 
 class NativeTier:
@@ -112,3 +108,17 @@ class NativeTier:
     def _open_handle(self) -> int:
         assert self.handle is not None, "the tier is closed"
         return self.handle
+
+
+class NullTier(NativeTier):
+    """A tier that keeps nothing and takes no time, so that a run shows what the replayer costs."""
+
+    keeps_bytes = False
+
+    def __init__(self) -> None:
+        super().__init__(_new_null())
+
+    @classmethod
+    def from_request(cls, _request: TierRequest) -> Self:
+        """Open the tier."""
+        return cls()

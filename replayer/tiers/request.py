@@ -1,12 +1,43 @@
-"""The request that a backend opens its tier from."""
+"""The request that a backend opens its tier from, and how its files are read and written."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final, Literal
 
+from replayer.bindings.compiled import BlockIOStruct
 from replayer.machine.reserve import Reserve
-from replayer.tiers.disk import BlockIO
+from replayer.record.options import Direct
 from tracegen.errors import InputError
+
+IoEngine = Literal["psync", "uring"]
+
+
+@dataclass(frozen=True)
+class BlockIO:
+    """Settings by which a tier on a disk reads and writes its files.
+
+    Attributes:
+        size: most bytes of one request.
+        depth: requests of one object in flight; more than one needs io_uring.
+        direct: whether to bypass the page cache; auto: if the file system allows it.
+        fsync: data: an object is on the device when its write ends (fdatasync).
+        engine: the system calls: pread and pwrite, or io_uring.
+    """
+
+    size: int = 1 << 20
+    depth: int = 1
+    direct: Direct = "auto"
+    fsync: Literal["none", "data"] = "none"
+    engine: IoEngine = "psync"
+
+    def struct(self) -> BlockIOStruct:
+        """Return the structure that the compiled core reads."""
+        return BlockIOStruct(self.size, self.depth, self.fsync == "data", self.engine == "uring")
+
+
+PLAIN_IO: Final = BlockIO()
+"""One request of 1 MiB at a time, with O_DIRECT if possible, without fsync."""
 
 
 @dataclass(frozen=True)

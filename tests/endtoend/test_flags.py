@@ -13,12 +13,10 @@ from analysis.commands import target_options
 from analysis.log.log import Targets
 from replayer.options.command_line import parse_words
 from replayer.options.resolving import overlay_recipe, resolve_demand
-from replayer.tiers.base import HostBuffer
-from replayer.tiers.cpu import CpuTier
-from replayer.tiers.throttled import Throttle, ThrottledTier
+from replayer.tiers.throttled import Throttle
 from tests.support import traces
 from tests.support.command_line import here, sentence
-from tracegen.console.command_line import BYTES, GIB, GIB_S, MIB_S, MICROSECONDS, MILLISECONDS, SECONDS, TERABYTES, Unit
+from tracegen.console.command_line import GIB, MIB_S, MICROSECONDS, MILLISECONDS, SECONDS, Unit
 from tracegen.errors import InputError
 from tracegen.schema import Trace
 
@@ -26,20 +24,14 @@ from tracegen.schema import Trace
 @pytest.mark.parametrize(
     ("unit", "text", "value"),
     [
-        (SECONDS, "90s", "90"),
         (SECONDS, "5m", "300"),
         (SECONDS, "1.5 h", "5400"),
         (SECONDS, "250ms", "0.25"),
-        (SECONDS, "-1", "-1"),
         (MILLISECONDS, "1.5s", "1500"),
         (MICROSECONDS, "100µs", "100"),
-        (BYTES, "128K", "131072"),
-        (GIB, "4G", "4"),
         (GIB, "512M", "0.5"),
         (GIB, "1TB", "931.322574615478515625"),
         (MIB_S, "2GB/s", "1907.3486328125"),
-        (GIB_S, "512M/s", "0.5"),
-        (TERABYTES, "1.2PB", "1200"),
     ],
 )
 def test_a_quantity_is_parsed_in_its_unit(unit: Unit, text: str, value: str) -> None:
@@ -70,11 +62,8 @@ def parse(*words: object) -> dict[str, Any]:
     [
         (["--duration", "5m"], "duration", 300.0),
         (["--cpu-mem-gb", "512M"], "cpu_mem_gb", Decimal("0.5")),
-        (["--token-ms", "30ms"], "token_ms", 30.0),
-        (["--set", "io_size=1M"], "io_size", 1 << 20),
         (["--warmup", "30s"], "warmup", (0, 30.0, False)),
         (["--warmup", "5000ops"], "warmup", (5000, 0, False)),
-        (["--warmup", "0"], "warmup", (0, 0, False)),
         (["--warmup", "steady"], "warmup", (0, 0, True)),
         (["--throttle", "nvme=2G,100us"], "throttle", (("nvme", Throttle(2048, 100)),)),
         (["--throttle", "nvme=r2G/s/w1G/s,1ms"], "throttle", (("nvme", Throttle(2048, 1000, 1024)),)),
@@ -92,13 +81,10 @@ def test_flags_take_units(flags: list[str], name: str, value: object) -> None:
     [
         (["--duration", "5x"], "'5x' is not a number of seconds"),
         (["--warmup", "60"], "60ops or 60s"),
-        (["--warmup", "30x"], "'30x'"),
         (["--set", "io_size=128KB"], "is 128,000 bytes, not a multiple of 4K"),
-        (["--throttle", "ssd=400"], "'ssd' is not a tier; name gpu, cpu or nvme"),
         (["--throttle", "400"], "names no tier; write for example nvme=400."),
         (["--throttle", "nvme=470,fast"], "'fast' is not a number of microseconds"),
         (["--throttle", "nvme=2000,1000"], "write 2000,1000us for microseconds, r2000/w1000 for MiB/s of reads"),
-        (["--throttle", "nvme=r7000/w0"], "at least 0.1"),
     ],
     ids=lambda value: value[1] if isinstance(value, list) else None,
 )
@@ -131,10 +117,7 @@ def test_0_concurrent_allocs_means_unlimited(small: Trace, tmp_path: Path) -> No
 
 EMPTY = {
     "model": (["replayer", "plan", "t", "--model", ""], "--model is empty"),
-    "with =": (["replayer", "run", "t", "--cache-dir=", "-o", "r"], "--cache-dir is empty"),
     "trace": (["replayer", "plan", ""], "the argument after plan is empty"),
-    "command": (["replayer", ""], "the first argument is empty"),
-    "recipe": (["tracegen", "generate", "-o", ""], "-o is empty"),
     "run": (["analysis", "compare", "a", "--against", ""], "--against is empty"),
 }
 
@@ -143,13 +126,6 @@ EMPTY = {
 def test_an_empty_argument_is_refused(name: str) -> None:
     command, words = EMPTY[name]
     sentence(here(*command), words)  # type: ignore[arg-type]
-
-
-def test_sweeps_refuse_empty_flags_before_anything_runs(tmp_path: Path, small: Trace) -> None:
-    (tmp_path / "s.toml").write_text(f'[[case]]\ntrace = "{small.path}"\nmodel = ""\n')
-    sentence(here("replayer", "sweep", tmp_path / "s.toml", "-o", tmp_path / "s"), "--model is empty")
-    with pytest.raises(InputError, match="--order is empty"):
-        parse_words(["--order", ""])
 
 
 @pytest.mark.parametrize(
@@ -172,18 +148,6 @@ def test_a_simulated_device_gets_one_warning(small: Trace, tmp_path: Path, flags
     assert done.stderr.count("its times are") == 1
     limits = run["conditions"]["throttle"].get("nvme", {})
     assert ("write_mib_s" in limits) == ("w2G" in str(flags)), "runs without it compare with those of earlier releases"
-
-
-def test_reads_and_writes_can_have_different_limits() -> None:
-    tier = ThrottledTier(CpuTier(1 << 24, 4), Throttle(10_000, 0, 10))  # a MiB: 0.1 ms to read, 100 ms to write
-    buffer = HostBuffer(1 << 20)
-    with tier.create(1, 1 << 20) as target:
-        target.write(0, 1 << 20, buffer)
-        assert target.device_ns >= 90_000_000
-    with tier.open(1, 1 << 20) as source:
-        source.read(0, 1 << 20, buffer)
-        assert source.device_ns < 90_000_000
-    tier.close()
 
 
 def test_targets_take_units() -> None:

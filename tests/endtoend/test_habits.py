@@ -98,9 +98,6 @@ def test_every_command_takes_a_series(sweep: Path) -> None:
     assert [len(runs) for runs in found["runs"].values()] == [3, 3]
 
 
-# Many runs
-
-
 # Percentiles of few samples
 
 
@@ -111,16 +108,6 @@ def test_percentiles_of_few_samples_are_in_brackets() -> None:
         ("batch_ttfb_p95_ms", {"requests": 1000, "batch_requests": 20}, True),
     ):
         assert percentiles.bracketed(metric, counts | {metric: 12.3}, "12.3") == ("(12.3)" if is_thin else "12.3")
-
-
-def test_tables_show_the_brackets_and_say_what_they_mean(one: Path) -> None:
-    found = json.loads(call("summary", one, "--json").stdout)
-    assert 0 < found["nvme_reads"] < 100
-    assert isinstance(found["nvme_read_p95_ms"], float)
-    for shown in (call("summary", one).stdout, call("report", one, "--format", "md").stdout):
-        assert shown.count(percentiles.NOTE) == 1
-        lines = [line for line in shown.splitlines() if "nvme read" in line and "P95" in line]
-        assert any(")" in line.split()[-1] or ") |" in line for line in lines), lines
 
 
 # Other tools' words

@@ -21,7 +21,6 @@ from tests.support import traces
 from tests.support.crafted_runs import SECOND, Crafted, clean
 from tests.support.doubts import Change, found
 from tests.support.going_runs import Going, going, info
-from tests.support.summaries import show
 from tracegen.errors import InputError
 from tracegen.schema import Trace
 
@@ -95,14 +94,6 @@ def test_a_doubt_on_the_machine_fires_above_its_threshold(
     run = clean()
     silent(run)
     assert found(run, tmp_path / "silent") == {}
-
-
-def test_what_the_machine_did_stands_in_the_summary(tmp_path: Path) -> None:
-    run = clean()
-    measured(run, run_delay_ns=SECOND // 250, system_cpu=ALONE_CPU + 0.1)
-    (line,) = [line for line in show(summarise(run.save(tmp_path / "run"))).splitlines() if "machine:" in line]
-    assert "foreign CPU 0.10 of 16 cores, run-queue delay 0.4% of I/O time" in line
-    assert "foreign I/O 0.0% of the device's bytes, longest sample gap 1.0 s" in line
 
 
 # Whose reads they were

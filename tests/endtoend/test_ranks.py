@@ -109,16 +109,6 @@ def test_ctrl_c_ends_all_ranks(pair: tuple[Going, dict[int, int]], tmp_path: Pat
         assert list((tmp_path / "cache").iterdir()) == []
 
 
-def test_ranks_that_are_refused_end_with_one_sentence(mpirun: list[object], short: Path, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("x")
-    code, said = ranked(mpirun, short, tmp_path, "--ranks", "replicate", cache=tmp_path / "file").end()
-    assert code == 2
-    assert "Traceback" not in said
-    (error,) = errors_in(said)
-    assert str(tmp_path / "file") in error
-    assert [path.name for path in tmp_path.iterdir()] == ["file"], "no run directory"
-
-
 def test_one_rank_that_is_refused_ends_all(mpirun: list[object], short: Path, tmp_path: Path) -> None:
     """Only rank 1 has no trace."""
     shutil.copy(short, tmp_path / "t-0.parquet")

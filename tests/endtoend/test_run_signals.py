@@ -57,19 +57,6 @@ def test_more_signals_change_nothing(endless: Path, tmp_path: Path) -> None:
     assert (info(started.output)["status"], info(started.output)["reason"]) == ("incomplete", "interrupted")
 
 
-def test_signals_to_the_very_end_change_nothing(endless: Path, tmp_path: Path) -> None:
-    with going(endless, tmp_path) as started:
-        started.process.send_signal(signal.SIGTERM)
-        time.sleep(0.02)
-        while started.process.poll() is None:
-            started.process.send_signal(signal.SIGTERM)
-            time.sleep(0.001)
-        ended = started.end()
-    assert info(started.output)["reason"] == "terminated"
-    assert ended[0] == 143, ended
-    assert "Traceback" not in ended[1]
-
-
 def test_both_signals_at_once_are_one(endless: Path, tmp_path: Path) -> None:
     with going(endless, tmp_path) as started:
         for number in (signal.SIGSTOP, signal.SIGINT, signal.SIGTERM, signal.SIGCONT):

@@ -11,8 +11,7 @@ from replayer.experiments.series import ReplayMeans
 from replayer.experiments.sizes import Room, find_obstacle, is_expression, measure_held_bytes, size_tiers
 from replayer.experiments.sweep import find_sweep, load_sweep
 from replayer.schema import parts
-from tests.replayer.experiments.closed_loop import BYTES, MIB_S, PIPE
-from tests.replayer.run.predictions import DRIVE
+from tests.replayer.experiments.closed_loop import BYTES
 from tests.support import traces
 from tests.support.command_line import Run, sentence
 
@@ -93,47 +92,6 @@ def test_the_tiers_do_the_same_requests_and_are_ranked(
 def find_asked(log: pl.DataFrame) -> pl.DataFrame:
     """The move that each op asked for, without what it evicted."""
     return log.filter(pl.col("move").cast(pl.String).is_in(["hit", "store"])).unique("position")
-
-
-def test_a_ratio_of_tiers_does_not_depend_on_the_cut(tmp_path: Path, run: Run) -> None:
-    """Memory is 20 times as fast as the drive, so it does any part of the requests in a 20th of the time."""
-    profile = tmp_path / "pipe.toml"
-    cpu, nvme = (PIPE[PIPE.index("[nvme]") :].replace("nvme", tier) for tier in ("cpu", "nvme"))
-    faster = cpu.replace("[cpu]\n", "").replace(f"{MIB_S * 2**20 / 1e9}", f"{20 * MIB_S * 2**20 / 1e9}")
-    profile.write_text(PIPE[: PIPE.index("[nvme]")] + faster + nvme)
-    words = ("--case", "cpu-only", "--case", "storage-only", "--flag", "model=tiny-1b", "--predict", profile)
-    run("replayer", "sweep", "scenarios", *words, "-o", tmp_path / "suite")
-    done = {}
-    for name in ("cpu-only", "storage-only"):
-        log = find_asked(pl.read_parquet(parts(tmp_path / "suite" / name / "trial_1"))).sort("end_ns")
-        done[name] = log.with_columns(done=pl.col("size_bytes").cum_sum())
-    most = min(log["done"][-1] for log in done.values())
-    for share in (0.1, 0.3, 1):
-        reached = {name: log.filter(pl.col("done") <= share * most)["end_ns"][-1] for name, log in done.items()}
-        assert reached["storage-only"] / reached["cpu-only"] == pytest.approx(20, rel=0.05)
-
-
-@pytest.mark.usefixtures("series_here")
-def test_predicted_replays_are_compared_with_measured_ones(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sweeps, "find_room", lambda *_: ROOM)
-    profile = tmp_path / "drive.toml"
-    begin, end = (text := DRIVE.read_text()).index("writes_on_reads"), text.index("[nvme]")
-    profile.write_text(text[:begin] + text[end:])  # no cpu tier
-    words = ["replayer", "sweep", "scenarios", "--case", "cpu-only", "--case", "storage-only"]
-    words += [*SMALL, "-o"]
-    place = ("--cache-dir", tmp_path / "cache")
-    done = run(*words, tmp_path / "predicted", "--predict", profile)
-    assert "cpu-only is left out: no cpu tier: the profile has none" in done.stderr
-    sentence(run(*words, tmp_path / "p", "--predict", profile, "--trials", 2, ok=False), "leave --trials out")
-    sentence(run(*words, tmp_path / "p", "--predict", profile, *place, ok=False), "predictions need no directory")
-    run(*words, tmp_path / "measured", "--trials", 1, *place)
-    runs = [tmp_path / name / "storage-only" / "trial_1" for name in ("measured", "predicted")]
-    plans = [json.loads((each / "run.json").read_text())["plan"]["plan_fingerprint"] for each in runs]
-    assert plans[0] == plans[1]
-    errors = run("analysis", "compare", runs[0], "--against", runs[1]).stdout
-    assert "wall_clock_tok_s" in errors
 
 
 def test_a_sweep_that_is_continued_keeps_its_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from replayer.models.geometry import TokenBytes
 from replayer.planning.pace import Demand, Pace, PlanWindow, Span
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.schema import LOG_COLUMNS, MOVES
-from replayer.tiers.null import NullTier
+from replayer.tiers.native import NullTier
 from replayer.tiers.payload import Payload
 from replayer.tiers.throttled import Throttle, ThrottledTier
 from tests.replayer import waterfall_oracle

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from replayer.tiers.cache_dir import MARKER, clean, leftovers
-from replayer.tiers.files import FileTier
-from replayer.tiers.slab import SlabTier
+from replayer.tiers.disk import FileTier, SlabTier
 from tests.replayer.places.replays import MIB, NAMED
 from tests.replayer.tiers.contract import put
 

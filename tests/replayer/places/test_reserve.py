@@ -12,8 +12,8 @@ from replayer.machine.reserve import Reserve
 from replayer.run import preflight as room
 from replayer.schema import causes_of, commonest
 from replayer.tiers.base import ALIGNMENT
-from replayer.tiers.disk import BlockIO
-from replayer.tiers.files import FileTier
+from replayer.tiers.disk import FileTier
+from replayer.tiers.request import BlockIO
 from tests.replayer.places.replays import MIB, replayed
 from tests.replayer.tiers.contract import put
 from tests.support.command_line import Run, sentence

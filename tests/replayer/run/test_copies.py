@@ -25,9 +25,8 @@ from replayer.run.footprint import most_objects
 from replayer.schema import LOG_COLUMNS, MOVES
 from replayer.tiers.base import HostBuffer
 from replayer.tiers.cpu import CpuTier
-from replayer.tiers.files import FileTier
+from replayer.tiers.disk import FileTier, SlabTier
 from replayer.tiers.payload import Payload
-from replayer.tiers.slab import SlabTier
 from tests.replayer.ordering import strategies
 from tests.replayer.run.replays import ORDERS, go, options
 from tests.support import traces

@@ -24,7 +24,7 @@ from replayer.planning.plan_hash import PlanHash
 from replayer.run import log_writer as logs
 from replayer.tiers import BACKENDS
 from replayer.tiers.cpu import CpuTier
-from replayer.tiers.null import NullTier
+from replayer.tiers.native import NullTier
 from replayer.tiers.payload import Payload
 from tests.replayer.run.replays import MIB, ORDERS, UNIT, _many, go, options, refused
 from tests.support import traces

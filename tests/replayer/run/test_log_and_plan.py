@@ -17,7 +17,7 @@ from replayer.planning.order import Order, read_order
 from replayer.planning.pace import PlanWindow
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.planning.trace_selection import Selection
-from replayer.tiers.disk import BlockIO
+from replayer.tiers.request import BlockIO
 from replayer.tiers.throttled import Throttle
 from tests.replayer.run.replays import MIB, ORDERS, UNIT, _many, check_room, go, options, the_same
 from tests.support import traces

@@ -13,9 +13,7 @@ from replayer.experiments.sizes import Room
 from replayer.experiments.sweep import load_sweep
 from replayer.experiments.sweep import run_sweep as replay_cases
 from replayer.live.figures import Screen
-from tests.replayer.sweep.grids import CASE, RECIPE, run_sweep, write_grid
-from tests.support import traces
-from tests.support.command_line import Run
+from tests.replayer.sweep.grids import RECIPE, write_grid
 from tests.support.run_json import run_json
 
 
@@ -76,18 +74,6 @@ def test_cases_that_differ_in_flags_share_a_trace(place: Path, tmp_path: Path) -
     grids = {f"chat-users={users}-workers={workers}": "chat" for users in (1, 2) for workers in (1, 2)}
     others = {f"chat-verify={verify}": "chat-verify=off" for verify in ("off", "full")}
     assert used == grids | {"more": "chat", "short": "short"} | others
-
-
-@pytest.mark.usefixtures("series_here")
-def test_the_number_of_ops_printed_is_of_executed_ops(run: Run, place: Path, tmp_path: Path) -> None:
-    """The replay takes one user and is cut: executed_ops is a position, and other users have ops below it."""
-    steps = [("w", 0, 2), ("w", 1, 2), ("d", 1, 2), ("d", 0, 2), ("d", 0, 2)]
-    columns = traces.columns(steps, range(5), user_id=[0, 1, 1, 0, 0])
-    traces.write(tmp_path / "quick.parquet", columns, counts={"users": 2})
-    done = run_sweep(run, write_grid(tmp_path, f"trials = 1\n{CASE}users = 1\nops = 2\norder = 'trace'\n"))
-    info = run_json(tmp_path / "sweep" / "a" / "trial_1")
-    assert (info["executed_ops"], info["executed"]["ops"]) == (4, 2)
-    assert "a/trial_1: complete, 2 ops" in done.stderr
 
 
 def test_modules_in_the_working_directory_are_not_taken_for_ours(

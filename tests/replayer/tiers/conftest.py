@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from replayer.tiers.disk import BlockIO
-from replayer.tiers.files import FileTier
-from replayer.tiers.slab import SlabTier
+from replayer.tiers.disk import FileTier, SlabTier
+from replayer.tiers.request import BlockIO
 from tests.replayer.tiers.contract import MIB, Disk
 
 

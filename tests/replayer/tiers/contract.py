@@ -13,11 +13,10 @@ import pytest
 
 from replayer.bindings.compiled import Extent, variable
 from replayer.tiers.base import ALIGNMENT, HostBuffer, Tier
-from replayer.tiers.disk import BlockIO
-from replayer.tiers.files import FileTier
+from replayer.tiers.disk import FileTier, SlabTier
 from replayer.tiers.gpu import GpuTier
 from replayer.tiers.payload import Payload
-from replayer.tiers.slab import SlabTier
+from replayer.tiers.request import BlockIO
 from replayer.tiers.throttled import Throttle, ThrottledTier
 from tests.support import system_calls
 from tracegen.errors import InputError
@@ -185,6 +184,15 @@ class TierContract:
         for thread in threads:
             thread.join()
         assert problems == []
+
+
+class DiskContract(TierContract):
+    """The behaviour of tiers on a drive besides."""
+
+    def test_short_transfers_are_continued(self, tier: Tier) -> None:
+        with short_transfers():
+            put(tier, 1, 70_000)
+            assert find_damage(tier, 1, 70_000) is None
 
 
 def io_of(tier: FileTier | SlabTier) -> BlockIO:

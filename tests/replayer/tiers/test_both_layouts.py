@@ -30,7 +30,6 @@ from tests.replayer.tiers.contract import (
     put,
 )
 from tests.support import system_calls, traces
-from tests.support.mounts import tmpfs
 from tests.support.run_settings import settings as make_settings
 from tracegen.errors import InputError
 
@@ -106,26 +105,6 @@ def test_another_error_of_the_probe_is_not_taken_for_missing_o_direct(
         disk(direct="auto")
     check_sentence(refused.value, f"cache_dir {tmp_path}", "Input/output error")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_tmpfs_uses_o_direct_if_the_kernel_supports_it(disk: Disk, tmp_path: Path) -> None:
-    """Kernels before 6.6 answer EINVAL."""
-    with tmpfs(tmp_path / "small", "16m") as place:
-        try:
-            os.close(os.open(place / "x", os.O_RDWR | os.O_CREAT | os.O_DIRECT))
-            can = True
-        except OSError:
-            can = False
-        (place / "x").unlink(missing_ok=True)
-        tier = disk(place, direct="auto")
-        assert tier.direct is can
-        tier.close()
-        if can:
-            disk(place, direct="on").close()
-        else:
-            with pytest.raises(InputError, match="refuses O_DIRECT"):
-                disk(place, direct="on")
-        assert list(place.iterdir()) == []
 
 
 @pytest.mark.parametrize("direct", ["on", "off"])

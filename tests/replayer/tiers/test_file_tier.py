@@ -12,16 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replayer.tiers.cache_dir import MARKER, clean
-from replayer.tiers.files import FileTier
+from replayer.tiers.disk import FileTier
 from tests.replayer.tiers.contract import (
     BUFFER,
     DEEP,
-    TierContract,
+    DiskContract,
     find_damage,
     interrupted_calls,
     io_of,
     put,
-    short_transfers,
     with_deep_requests,
 )
 from tests.support import system_calls
@@ -29,7 +28,7 @@ from tests.support.mounts import tmpfs
 from tracegen.errors import InputError
 
 
-class TestFileTier(TierContract):
+class TestFileTier(DiskContract):
     @pytest.fixture
     def tier(self, tmp_path: Path) -> FileTier:
         return FileTier(tmp_path, "test")
@@ -51,16 +50,6 @@ class TestFileTier(TierContract):
             find_damage(tier, 1, 70_000)
         assert short.value.errno == errno.EIO
         assert str(tier.path(1)) in str(short.value)
-
-    def test_short_reads_are_continued(self, tier: FileTier) -> None:
-        put(tier, 1, 70_000)
-        with short_transfers():
-            assert find_damage(tier, 1, 70_000) is None
-
-    def test_short_writes_are_continued(self, tier: FileTier) -> None:
-        with short_transfers():
-            put(tier, 1, 70_000)
-        assert find_damage(tier, 1, 70_000) is None
 
     def test_interrupted_calls_are_repeated(self, tier: FileTier) -> None:
         with interrupted_calls():

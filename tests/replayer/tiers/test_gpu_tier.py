@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from replayer.tiers import gpu
 from replayer.tiers.base import ALIGNMENT, Tier
-from replayer.tiers.files import FileTier
+from replayer.tiers.disk import FileTier
 from replayer.tiers.gpu import GpuTier
 from tests.replayer.tiers.contract import (
     CHUNK,

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from replayer.tiers.cache_dir import MARKER, clean, leftovers
-from replayer.tiers.files import FileTier
+from replayer.tiers.disk import FileTier
 from tests.replayer.tiers.contract import check_sentence
 from tracegen.errors import InputError
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from replayer.tiers.base import Tier
 from replayer.tiers.cpu import CpuTier
-from replayer.tiers.null import NullTier
+from replayer.tiers.native import NullTier
 from tests.replayer.tiers.contract import TierContract, check_every_fragment_is_used, find_damage, put
 
 

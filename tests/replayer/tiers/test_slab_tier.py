@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replayer.tiers import slab
+from replayer.tiers import disk
 from replayer.tiers.base import ALIGNMENT
-from replayer.tiers.disk import BlockIO
-from replayer.tiers.slab import SlabTier
+from replayer.tiers.disk import SlabTier
+from replayer.tiers.request import BlockIO
 from tests.replayer.tiers.contract import (
     BUFFER,
     DEEP,
     MIB,
     PAYLOAD,
-    TierContract,
+    DiskContract,
     check_sentence,
     count_in_flight,
     extents_of,
@@ -28,7 +28,6 @@ from tests.replayer.tiers.contract import (
     pad,
     put,
     read,
-    short_transfers,
     with_deep_requests,
 )
 from tests.support import system_calls
@@ -36,7 +35,7 @@ from tests.support.mounts import tmpfs
 from tracegen.errors import InputError
 
 
-class TestSlabTier(TierContract):
+class TestSlabTier(DiskContract):
     @pytest.fixture
     def tier(self, tmp_path: Path) -> SlabTier:
         return SlabTier(tmp_path, "test", 32 * MIB)
@@ -55,7 +54,7 @@ class TestSlabTier(TierContract):
         assert find_damage(tier, 3, 2 * ALIGNMENT) is None
 
     def test_room_is_claimed_before_the_run(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(slab, "SLAB", MIB)
+        monkeypatch.setattr(disk, "SLAB", MIB)
         tier = SlabTier(tmp_path, "test", 2 * MIB + 5000)
         slabs = sorted(tier.folder.glob("slab-*.kv"))
         assert [file.stat().st_size for file in slabs] == [MIB, MIB, 8192]
@@ -85,19 +84,19 @@ class TestSlabTier(TierContract):
         assert list(tmp_path.iterdir()) == []
 
     def test_an_object_may_cross_slabs(self, tmp_path: Path, tier: SlabTier, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(slab, "SLAB", 64 << 10)
+        monkeypatch.setattr(disk, "SLAB", 64 << 10)
         small = SlabTier(tmp_path, "small", 8 * (64 << 10), io_of(tier))
         put(small, 1, 50_000)
         put(small, 2, 200_000)
         ((start, size),) = extents_of(small, 2, 200_000)
-        assert start // slab.SLAB < (start + size - 1) // slab.SLAB, "one extent, which goes on in the next slabs"
+        assert start // disk.SLAB < (start + size - 1) // disk.SLAB, "one extent, which goes on in the next slabs"
         put(small, 3, 50_000)
         small.discard(1)
         put(small, 4, 250_000)
         assert len(extents_of(small, 4, 250_000)) > 1, "fragmented: in the gap of 1, and after 3"
         for key, size in ((2, 200_000), (3, 50_000), (4, 250_000)):
             assert find_damage(small, key, size) is None
-        assert {file.stat().st_size for file in small.folder.glob("slab-*.kv")} == {slab.SLAB}, "none has grown"
+        assert {file.stat().st_size for file in small.folder.glob("slab-*.kv")} == {disk.SLAB}, "none has grown"
 
     def test_reading_a_truncated_slab_is_a_short_read(self, tier: SlabTier) -> None:
         put(tier, 1, 70_000)
@@ -106,22 +105,12 @@ class TestSlabTier(TierContract):
             find_damage(tier, 1, 70_000)
         assert "slab-0.kv" in str(short.value)
 
-    def test_short_reads_are_continued(self, tier: SlabTier) -> None:
-        put(tier, 1, 70_000)
-        with short_transfers():
-            assert find_damage(tier, 1, 70_000) is None
-
-    def test_short_writes_are_continued(self, tier: SlabTier) -> None:
-        with short_transfers():
-            put(tier, 1, 70_000)
-        assert find_damage(tier, 1, 70_000) is None
-
     @pytest.mark.parametrize("failing", [0, 2])
     def test_an_error_names_the_slab(
         self, tmp_path: Path, tier: SlabTier, monkeypatch: pytest.MonkeyPatch, failing: int
     ) -> None:
         """One request of four fails; all are waited for, as the worker uses its buffer again at once."""
-        monkeypatch.setattr(slab, "SLAB", 64 << 10)
+        monkeypatch.setattr(disk, "SLAB", 64 << 10)
         small = SlabTier(tmp_path, "small", 4 * (64 << 10), io_of(tier))
         put(small, 1, 4 * (64 << 10))
         blind = os.open(small.folder / f"slab-{failing}.kv", os.O_WRONLY)
@@ -165,7 +154,7 @@ class TestSlabTier(TierContract):
         assert [path.name for path in tier.folder.iterdir()] == ["slab-0.kv"]
 
     def test_all_slabs_under_an_object_are_synced(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(slab, "SLAB", 64 << 10)
+        monkeypatch.setattr(disk, "SLAB", 64 << 10)
         tier, synced = SlabTier(tmp_path, "sync", 4 * (64 << 10), BlockIO(fsync="data")), set[int]()
         with system_calls.replaced("fdatasync", synced.add):
             put(tier, 1, 150_000)
@@ -195,7 +184,7 @@ def test_extents_of_slabs_never_overlap(tmp_path_factory: Any, steps: list[tuple
     """Against a model with padded sizes: an object that fits is stored, and no bytes change."""
     room, held = 24 * ALIGNMENT, dict[int, int]()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(slab, "SLAB", 3 * ALIGNMENT)
+        patch.setattr(disk, "SLAB", 3 * ALIGNMENT)
         tier = SlabTier(tmp_path_factory.mktemp("slabs"), "test", room, BlockIO(ALIGNMENT))
         for key, size in steps:
             if key in held:

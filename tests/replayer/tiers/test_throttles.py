@@ -9,9 +9,9 @@ import pytest
 
 from replayer.tiers.base import Tier
 from replayer.tiers.cpu import CpuTier
-from replayer.tiers.disk import BlockIO
-from replayer.tiers.files import FileTier
-from replayer.tiers.null import NullTier
+from replayer.tiers.disk import FileTier
+from replayer.tiers.native import NullTier
+from replayer.tiers.request import BlockIO
 from tests.replayer.tiers.contract import BUFFER, FAST, MIB, TierContract, throttled
 from tests.support import system_calls
 
