@@ -73,7 +73,7 @@ def commands(page: str) -> list[str]:
 def smaller(command: str) -> str:
     for pattern, instead in SMALLER.items():
         command = re.sub(pattern, instead, command)
-    command = command.replace("python to_", f"{sys.executable} to_")
+    command = re.sub("^python ", f"{sys.executable} ", command)
     return command.replace("-closed", "-open").replace("/closed/", "/open/")
 
 
@@ -122,6 +122,8 @@ def place(tmp_path: Path) -> Path:
         rows.append({"created": 1763800000 - number, "user": f"u{number % 4}", "usage": usage, "prompt_token_ids": ids})
     for name, keys in (("gateway", ["created", "user", "usage"]), ("tokens", list(rows[0]))):
         (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps({k: row[k] for k in keys}) + "\n" for row in rows))
+    lines = [f"{1763800000.5 - n},{2000 - 90 * n},{20 + n},s{n % 4}" for n in range(12)]
+    (tmp_path / "log.csv").write_text("\n".join(["time,prompt_tokens,output_tokens,session", *lines]))
     load = re.sub(r"duration = .*\nwarmup = .*\n", 'duration = "300ms"\nlayout = "null"\n', grid("load-curve.md"))
     load_changes = {"trials = 3\npause_s = 30": "trials = 1", '"chat"': '"small.toml"', "llama3.1-8b": "tiny-1b"}
     load_changes |= {
@@ -169,7 +171,8 @@ def test_every_command_of_the_page_works(page: str, place: Path) -> None:
     if page == "load-curve.md":
         assert list((place / "pictures").glob("*.svg"))
     if page == "your-own-log.md":
-        mine, blocks = (Trace(place / f"{name}.parquet").metadata for name in ("mine", "blocks"))
+        mine, log, blocks = (Trace(place / f"{name}.parquet").metadata for name in ("mine", "log", "blocks"))
+        assert (log.counts["requests"], log.counts["sessions"]) == (12, 4)
         assert (mine.counts["requests"], blocks.counts["requests"], blocks.block_tokens) == (12, 12, 512)
         batch = next(iter(Trace(place / "blocks.parquet").batches()))
         assert batch["tokens"][batch["op"] == 1].sum() >= 11 * 1024, "two whole blocks are shared by all"

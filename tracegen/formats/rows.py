@@ -24,6 +24,7 @@ RATIO_MAX: Final = 1000  # more text than this per compressed byte is a decompre
 RATIO_FROM: Final = 1 << 16  # compressed bytes; shorter files may be more repetitive
 DECODE_BATCH: Final = 32  # tokens generated per decode read
 _CHUNK: Final = 1 << 20
+_OWN_LOG: Final = "docs/your-own-log.md makes one of any log"
 
 
 @dataclass(slots=True)
@@ -112,6 +113,8 @@ class Rows:
         except BadRowError as error:
             if not self._skip_bad:
                 remedy = "correct it, or leave bad rows out with `skip_bad`"
+                if error.kind == "not JSON":  # most likely a file of another format
+                    remedy += f"; {_OWN_LOG}"
                 raise self._refusal(str(error), remedy, line) from None
             self.skipped[error.kind] += 1
 
@@ -185,7 +188,7 @@ class Rows:
             raise self._refusal(str(error), "name a file of this format", line) from None
         if missing := [name for name in required if name not in names]:
             problem = f"no column {missing[0]} among {', '.join(names)[:200]!r}"
-            remedy = "name a file of this format, comma-separated, with its header line"
+            remedy = f"name a file of this format, comma-separated, with its header line; {_OWN_LOG}"
             raise self._refusal(problem, remedy, line)
         for number, text in lines:
             with self.row(number):
