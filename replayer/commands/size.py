@@ -16,7 +16,7 @@ from replayer.planning.plan import Plan
 from replayer.questions.size import Sizing
 from replayer.questions.size_answer import answer_size
 from replayer.questions.sizes import SizePlanner, Wanted
-from tracegen.console.answers import check_answer_file, show_answer
+from tracegen.console.answers import add_charts_flag, check_answer_file, show_answer
 from tracegen.console.command_line import GIB_S, Quantity, Unit
 from tracegen.console.commands import Word, command, option_group
 from tracegen.console.progress_bars import show_progress
@@ -74,8 +74,15 @@ _OWN_DEFAULTS: Final = {"cpu_mem_gb": "found", "storage_capacity_gb": "found", "
 )
 @plan_options(_OWN_DEFAULTS)
 @config_options
-@answer_options(content="the sizes found and what decides them")
-def size(trace: Path, as_json: bool, output: Path | None, force: bool, **flags: Any) -> None:
+@answer_options(add_charts_flag, content="the sizes found and what decides them")
+def size(
+    trace: Path,
+    as_json: bool,
+    output: Path | None,
+    force: bool,
+    charts: Path | None,
+    **flags: Any,
+) -> None:
     """Find the least DRAM and NVMe that reach a hit rate.
 
     Does no I/O. Finds both sizes, or one if --cpu-mem-gb or --storage-capacity-gb gives the other.
@@ -93,7 +100,7 @@ def size(trace: Path, as_json: bool, output: Path | None, force: bool, **flags: 
     with show_progress("sizing", "plan", None) as advance:
         planner = SizePlanner(Plan(opened, options), wanted, advance)
         sized = Sizing(planner).find()
-    show_answer(answer_size(sized, planner, model), output, as_json=as_json)
+    show_answer(answer_size(sized, planner, model), output, charts, as_json=as_json)
 
 
 def _read_wanted(flags: Mapping[str, Any]) -> Wanted:
