@@ -1,7 +1,6 @@
 """Properties of the metrics of any log."""
 
 import random
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -19,9 +18,8 @@ from replayer.schema import TIERS
 from tests.analysis import metric_oracle
 from tests.analysis.metric_oracle import in_ms
 from tests.analysis.metric_oracle.facts import Rows
-from tests.analysis.metrics.comparing import assert_same, assert_same_table, facts_of, log_of, numbers, open_log_of
+from tests.analysis.metrics.comparing import assert_same, assert_same_table, facts_of, log_of, numbers
 from tests.analysis.metrics.shared_logs import logs
-from tests.support.logs import follow, write_run
 
 
 @st.composite
@@ -65,22 +63,14 @@ def assert_logs_agree(one: Log, other: Log) -> None:
         assert_same_table(table(one), table(other).rows(named=True))
 
 
-@settings(max_examples=6)
+@settings(max_examples=4)
 @given(rows=logs(), order=st.randoms(use_true_random=False))
 def test_the_order_of_rows_does_not_matter(rows: Rows, order: random.Random) -> None:
     shuffled = order.sample(rows, len(rows))
     assert_logs_agree(log_of(shuffled), log_of(rows))
 
 
-@pytest.mark.parametrize("parts", [1, 7])
-def test_the_division_of_rows_into_parts_does_not_matter(tmp_path: Path, parts: int) -> None:
-    rows = follow(6, 100)
-    assert_logs_agree(
-        open_log_of(write_run(tmp_path / "run", random.Random(0).sample(rows, len(rows)), parts)), log_of(rows)
-    )
-
-
-@settings(max_examples=6)
+@settings(max_examples=4)
 @given(rows=logs())
 def test_a_log_read_in_stretches_gives_the_same_metrics(rows: Rows) -> None:
     with pytest.MonkeyPatch.context() as patch:
