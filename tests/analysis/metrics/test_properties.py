@@ -1,7 +1,6 @@
 """Properties of the metrics of any log."""
 
 import random
-from typing import Any
 
 import polars as pl
 import pytest
@@ -11,10 +10,8 @@ from hypothesis import strategies as st
 from analysis.log import log
 from analysis.log import quantiles as spreads
 from analysis.log.log import Log
-from analysis.metrics import METRICS
 from analysis.runs import reading
 from analysis.summary.distributions import TABLES
-from replayer.schema import TIERS
 from tests.analysis import metric_oracle
 from tests.analysis.metric_oracle import in_ms
 from tests.analysis.metric_oracle.facts import Rows
@@ -53,10 +50,6 @@ def test_quantiles_of_any_classes(rows: Rows, by: list[str]) -> None:
         )
 
 
-def latencies(rows: Rows) -> dict[str, Any]:
-    return METRICS["latency"](log_of(rows)).collect().row(0, named=True)
-
-
 def assert_logs_agree(one: Log, other: Log) -> None:
     assert_same(numbers(one), numbers(other))
     for table in TABLES.values():
@@ -79,16 +72,6 @@ def test_a_log_read_in_stretches_gives_the_same_metrics(rows: Rows) -> None:
         patch.setattr(reading, "STRETCH", 7)
         patch.setattr(log, "AT_ONCE", 1)
         assert_logs_agree(log_of(rows), whole)
-
-
-@settings(max_examples=10)
-@given(rows=logs(), tier=st.sampled_from(TIERS))
-def test_latencies_of_a_tier_are_its_own(rows: Rows, tier: str) -> None:
-    rows = [row | {"warmup": False} for row in rows]
-    alone = [row for row in rows if tier in (row["from_tier"], row["to_tier"])] or rows
-    mine, found = ({n: v for n, v in latencies(some).items() if n.startswith(tier)} for some in (rows, alone))
-    assert len(mine) == 2 * 2 * 8
-    assert_same(found, mine)
 
 
 @settings(max_examples=15)
