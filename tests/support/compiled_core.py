@@ -123,6 +123,11 @@ class Account:
     keys: int
 
 
+def _values(struct: Structure, kind: type[Move] | type[Op]) -> dict[str, Any]:
+    """What a structure of the core says for the fields of a class."""
+    return {name: getattr(struct, name) for name in kind.__dataclass_fields__ if name not in ("slot", "op")}
+
+
 class Scheduler:
     """Without a waterfall ops are admitted with their moves; with one (`live`), they are decided when taken.
 
@@ -155,17 +160,10 @@ class Scheduler:
 
     def move(self, slot: int) -> Move:
         found = _CORE.scheduler_move(self._handle, slot).contents
-        return Move(
-            slot, found.number, found.seq, found.size, found.key, found.kind, found.source, found.target,
-            found.ready_ns, found.waited_for, found.pulled_ns, found.background, self.op(found.op),
-        )  # fmt: skip
+        return Move(**_values(found, Move), slot=slot, op=self.op(found.op))
 
     def op(self, slot: int) -> Op:
-        found = _CORE.scheduler_op(self._handle, slot).contents
-        return Op(
-            slot, found.position, found.row, found.planned, found.request, found.moves, found.left, found.foreground,
-            found.due_ns, found.end_ns, found.admitted_ns, found.wait_ns,
-        )  # fmt: skip
+        return Op(**_values(_CORE.scheduler_op(self._handle, slot).contents, Op), slot=slot)
 
     def give_back(self, move: Move) -> None:
         _CORE.scheduler_give_back(self._handle, move.slot)

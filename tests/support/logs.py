@@ -11,35 +11,51 @@ from tests.replayer import waterfall_oracle
 from tests.support.run_json import save_run_json
 from tracegen.schema import ENUMS
 
+Row = dict[str, Any]
+Rows = list[Row]
+READS, WRITES = ("hit", "promote", "demote", "copy"), ("store", "demote", "copy")
+STATUSES = ("ok", "error", "upstream")
 
-def make_rows(seed: int, count: int) -> list[dict[str, Any]]:
+
+def _timed(rng: random.Random, due: int, move: str, source: str | None, target: str | None) -> Row:
+    """When a move was due, ready, begun and done, and what it waited for; some are so quick that they take no time."""
+    ready = due + rng.choice([0, rng.randrange(10**6)])
+    window = rng.choice([0, (ready - due) // 2, ready - due])
+    order = rng.choice([0, (ready - due - window) // 3])
+    start = ready + rng.choice([0, rng.randrange(10**8)])
+    read, write = (
+        (move in moves) * rng.choice([rng.randrange(1, 2000) * 50, rng.randrange(10**8)]) for moves in (READS, WRITES)
+    )
+    # A GPU's clock may say more than the host's.
+    device_read = read + 777 if source == "gpu" and read and rng.random() < 0.5 else read * 2 // 3
+    device_write = write + 555 if target == "gpu" and write and rng.random() < 0.5 else write // 3
+    return {
+        "due_ns": due, "ready_ns": ready, "start_ns": start,
+        "end_ns": start + read + write + rng.choice([0, rng.randrange(10**4)]),
+        "window_ns": window, "order_ns": order,
+        "waited_for": rng.choice(WAITS) if ready - due > window + order else None,
+        "read_ns": read, "write_ns": write, "device_read_ns": device_read, "device_write_ns": device_write,
+    }  # fmt: skip
+
+
+def make_rows(seed: int, count: int) -> Rows:
     """Rows that are plausible one by one; words for enums, None for null."""
     rng = random.Random(seed)
-    rows: list[dict[str, Any]] = []
+    rows = Rows()
     for i in range(count):
         move = rng.choice(MOVES)
-        source, target = (rng.choice(TIERS[1:]) for _ in "ab")
-        due = rng.randrange(10**9)
-        ready = due + rng.randrange(10**7)
-        start = ready + rng.randrange(10**8)
-        reads, writes = move in ("hit", "promote", "demote", "copy"), move in ("store", "demote", "copy")
-        read, write = rng.randrange(1, 10**7) * reads, rng.randrange(1, 10**7) * writes
-        window = rng.choice([0, rng.randrange(ready - due + 1)])
-        order = rng.choice([0, rng.randrange(ready - due - window + 1)])
-        cause = rng.choice([None, *WAITS]) if ready - due > window + order else None
+        source = rng.choice(TIERS[1:]) if move in READS or move == "drop" else None
+        target = rng.choice(TIERS[1:]) if move in WRITES else None
         request, seq = rng.randrange(20), rng.choice([0, 0, 1])
         rows.append(
             dict.fromkeys(LOG_COLUMNS, 0)
+            | _timed(rng, rng.randrange(10**9), move, source, target)
             | {
                 "op_id": i, "position": i, "seq": seq, "request_id": request, "session_id": request // 3,
                 "new_tokens": rng.randrange(40) if seq == 0 else 0,
                 "qos": ENUMS["qos"][request % 3], "phase": rng.choice(ENUMS["phase"]), "source": rng.choice(ENUMS["source"]),
                 "op": rng.choice(("write", "read")), "tokens": rng.randrange(1, 3000), "size_bytes": rng.randrange(1, 10**9),
-                "move": move, "status": rng.choices(("ok", "error", "upstream"), (8, 1, 1))[0],
-                "from_tier": source if reads or move == "drop" else None, "to_tier": target if writes else None,
-                "due_ns": due, "ready_ns": ready, "start_ns": start, "end_ns": start + read + write + rng.randrange(10**6),
-                "window_ns": window, "order_ns": order, "waited_for": cause,
-                "read_ns": read, "write_ns": write, "device_read_ns": read // 2, "device_write_ns": write // 3,
+                "move": move, "status": rng.choices(STATUSES, (8, 1, 1))[0], "from_tier": source, "to_tier": target,
                 "warmup": False, "error": None,
             }
         )  # fmt: skip
@@ -51,10 +67,10 @@ TOKEN_NS = 2_500_000
 
 def write_run(
     path: Path,
-    rows: list[dict[str, Any]],
+    rows: Rows,
     parts: int = 3,
     *,
-    device: list[dict[str, Any]] | None = None,
+    device: Rows | None = None,
     token_ms: float = TOKEN_NS / 1e6,
     pace: str = "closed",
     workers: int = 1,
@@ -99,10 +115,10 @@ SIZES = [1, 3, 4, 5, 1000, 4**5 - 1, 4**5, 4**5 + 1, 4**6, 30_000, 4**8, 4**9 - 
 """Bytes of objects: most at the bounds of classes."""
 
 
-def planned(seed: int, count: int) -> tuple[list[dict[str, Any]], list[waterfall_oracle.Row]]:
+def planned(seed: int, count: int) -> tuple[Rows, list[waterfall_oracle.Row]]:
     """Ops of a random trace, and what a cache of three tiers makes of them: promotions, demotions, drops, bypasses."""
     rng = random.Random(seed)
-    ops: list[dict[str, Any]] = []
+    ops: Rows = []
     sizes = [rng.choice(SIZES) for _ in range(count)]
     request, left, known = -1, 0, 0
     for op_id in range(count):
@@ -127,55 +143,40 @@ def planned(seed: int, count: int) -> tuple[list[dict[str, Any]], list[waterfall
     return ops, waterfall_oracle.moves(listed, (20_000, 90_000, 250_000), promote=True)
 
 
-def follow(
-    seed: int, count: int = 300, span_s: float = 3.0, warm_ops: int = 0, failing: float = 0.03
-) -> list[dict[str, Any]]:
+def follow(seed: int, count: int = 300, span_s: float = 3.0, warm_ops: int = 0, failing: float = 0.03) -> Rows:
     """The log of so many ops over about so many seconds, like one a replay leaves but for its random times.
 
-    A GPU's clock may say more than the host's, moves fail or come after such, and some are so quick that they take no time.
+    Moves fail or come after such.
     """
     ops, moves = planned(seed, count)
-    rng, rows = random.Random(~seed), []
+    rng, rows = random.Random(~seed), Rows()
     ends: dict[int, int] = {}  # per request: when its last op had ended
     for op_id, seq, move, key, source, target, size in moves:
         op = ops[op_id]
         due = max(ends.get(op["request_id"], 0), int(op_id / count * span_s * 1e9))
-        ready = due + rng.choice([0, rng.randrange(10**6)])
-        window = rng.choice([0, (ready - due) // 2, ready - due])
-        order = rng.choice([0, (ready - due - window) // 3])
-        cause = rng.choice(WAITS) if ready - due > window + order else None
-        start = ready + rng.choice([0, rng.randrange(10**8)])
-        reads, writes = move in ("hit", "promote", "demote"), move in ("store", "demote")
-        read, write = (
-            busy * rng.choice([rng.randrange(1, 2000) * 50, rng.randrange(10**8)]) for busy in (reads, writes)
-        )
-        # A GPU's clock may say more than the host's.
-        device_read = read + 777 if source == 0 and reads and rng.random() < 0.5 else read * 2 // 3
-        device_write = write + 555 if target == 0 and writes and rng.random() < 0.5 else write // 3
-        end = start + read + write + rng.choice([0, rng.randrange(10**4)])
-        ends[op["request_id"]] = max(ends.get(op["request_id"], 0), end)
+        from_tier, to_tier = (None if tier < 0 else TIERS[tier] for tier in (source, target))
+        times = _timed(rng, due, move, from_tier, to_tier)
+        ends[op["request_id"]] = max(ends.get(op["request_id"], 0), times["end_ns"])
         rows.append(
             op
+            | times
             | {
-                "position": op_id, "window_ns": window, "order_ns": order, "waited_for": cause,
-                "seq": seq, "new_tokens": op["new_tokens"] if seq == 0 else 0, "move": move,
-                "key": key, "tokens": size // 3 + 1, "size_bytes": size,
-                "status": rng.choices(("ok", "error", "upstream"), (1 - failing, failing / 2, failing / 2))[0],
-                "from_tier": None if source < 0 else TIERS[source], "to_tier": None if target < 0 else TIERS[target],
-                "due_ns": due, "ready_ns": ready, "start_ns": start, "end_ns": end, "read_ns": read, "write_ns": write,
-                "device_read_ns": device_read, "device_write_ns": device_write, "verify_ns": rng.randrange(10**5),
-                "worker": rng.randrange(4), "rank": 0, "warmup": op_id < warm_ops, "error": None,
+                "position": op_id, "seq": seq, "new_tokens": op["new_tokens"] if seq == 0 else 0, "move": move,
+                "key": key, "tokens": size // 3 + 1, "size_bytes": size, "from_tier": from_tier, "to_tier": to_tier,
+                "status": rng.choices(STATUSES, (1 - failing, failing / 2, failing / 2))[0],
+                "verify_ns": rng.randrange(10**5), "worker": rng.randrange(4), "rank": 0, "warmup": op_id < warm_ops,
+                "error": None,
             }
         )  # fmt: skip
     return rows
 
 
-def with_copies(rows: list[dict[str, Any]], seed: int) -> list[dict[str, Any]]:
+def with_copies(rows: Rows, seed: int) -> Rows:
     """Add what an arrangement with copies may do: hits whose object is stored in a faster tier, and copies downwards.
 
     Copies, and drops in the background, end long after all others of their op.
     """
-    rng, found = random.Random(seed), list[dict[str, Any]]()
+    rng, found = random.Random(seed), Rows()
     last = {row["op_id"]: row for row in rows}
     for row in rows:
         found.append(row)
@@ -192,8 +193,8 @@ def with_copies(rows: list[dict[str, Any]], seed: int) -> list[dict[str, Any]]:
 
 
 def _after(
-    row: dict[str, Any], rng: random.Random, move: str, source: str | None, target: str | None, late_ns: int = 10**7
-) -> dict[str, Any]:
+    row: Row, rng: random.Random, move: str, source: str | None, target: str | None, late_ns: int = 10**7
+) -> Row:
     """The row that follows in an op."""
     read, write = (rng.randrange(1, 10**8) * (tier is not None and move != "drop") for tier in (source, target))
     start = row["end_ns"] + rng.randrange(late_ns)
@@ -205,42 +206,31 @@ def _after(
     }  # fmt: skip
 
 
-def warm_end(rows: list[dict[str, Any]]) -> int:
+def warm_end(rows: Rows) -> int:
     """When the first op past the warm-up started, as run.json says."""
     return int(min(row["start_ns"] for row in rows if not row["warmup"]))
 
 
-def samples(
-    seed: int, seconds: int, counted: bool = True, cpu: float = 4.0, measured: bool = True
-) -> list[dict[str, Any]]:
+def samples(seed: int, seconds: int, counted: bool = True, cpu: float = 4.0, measured: bool = True) -> Rows:
     """Rows of device.parquet; without a block device to count, only the CPU's; measured: what release 0.1 did not."""
-    rng, more, rows, at = random.Random(seed), random.Random(seed), [], 0
+    rng, rows, at = random.Random(seed), Rows(), 0
     for _ in range(seconds):
         interval = 10**9 + rng.randrange(10**7)
         at += interval
-        counts = {
-            "read_bytes": rng.randrange(10**7),
-            "written_bytes": rng.randrange(10**7),
-            "utilisation": rng.random(),
-        }
-        rows.append(
-            {"time_ns": at, "interval_ns": interval, "process_cpu": rng.random() * cpu, "system_cpu": cpu}
-            | {"read_requests": 1, "write_requests": 1, "queue": 1.0}
-            | (counts if counted else {})
-            | (_measured(more) if measured else {})
-        )
+        row = {"time_ns": at, "interval_ns": interval, "process_cpu": rng.random() * cpu, "system_cpu": cpu}
+        row |= {"read_requests": 1, "write_requests": 1, "queue": 1.0}
+        if counted:
+            row |= {name: rng.randrange(10**7) for name in ("read_bytes", "written_bytes")}
+            row["utilisation"] = rng.random()
+        if measured:
+            row |= {f"process_{side}_bytes": rng.randrange(10**7) for side in ("read", "written")}
+            row |= {f"{name}_ns": rng.randrange(10**8) for name in ("throttled", "run_delay", "sampler_delay")}
+            row["steal_cpu"] = rng.random()
+        rows.append(row)
     return rows
 
 
-def _measured(rng: random.Random) -> dict[str, Any]:
-    return {
-        "steal_cpu": rng.random(), "process_read_bytes": rng.randrange(10**7), "throttled_ns": rng.randrange(10**8),
-        "process_written_bytes": rng.randrange(10**7), "run_delay_ns": rng.randrange(10**9),
-        "sampler_delay_ns": rng.randrange(10**8),
-    }  # fmt: skip
-
-
-def ranks(place: Path, *statuses: str) -> tuple[Path, list[list[dict[str, Any]]]]:
+def ranks(place: Path, *statuses: str) -> tuple[Path, list[Rows]]:
     """A run of as many ranks, each with rows of its own, rank r let go r ms after rank 0."""
     rows = [make_rows(seed, 50) for seed in range(len(statuses))]
     for rank, (status, mine) in enumerate(zip(statuses, rows, strict=True)):

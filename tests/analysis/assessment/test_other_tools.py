@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -58,93 +59,85 @@ def read(place: Path, content: Any) -> list[other_tools.Reference]:
     return other_tools.read_references(path)
 
 
-def test_results_of_vllm_bench_serve_are_read(tmp_path: Path) -> None:
-    (found,) = read(tmp_path, vllm())
-    assert (found.tool, found.model, found.requests, found.failed) == (
-        "vllm bench serve",
-        "org/Tiny-1B-Instruct",
-        30,
-        0,
-    )
-    assert (found.input_tokens, found.generated_tokens, found.duration_s) == (9000, 5476, 2.0)
-    assert (found.ttft_mean_ms, found.ttft_p50_ms, found.ttft_p99_ms) == (40.5, 38.0, 1999.25)
-    assert found.output_tok_s == 2738
-    appended = "\n".join(json.dumps(vllm(completed=n)) for n in (1, 2, 3))
-    assert [one.requests for one in read(tmp_path, appended)] == [1, 2, 3]
-    assert read(tmp_path, appended)[1].name.endswith("result #2")
-    early = {name: vllm()[name] for name in ("completed", "total_output_tokens", "duration")}
-    (found,) = read(tmp_path, "\ufeff" + json.dumps(early))
-    assert (found.model, found.ttft_p99_ms, found.input_tokens) == (None, None, None)
+THROUGHPUT = {
+    "elapsed_time": 2.0, "num_requests": 30, "total_num_tokens": 14476, "requests_per_second": 15.0,
+    "tokens_per_second": 7238.0,
+}  # fmt: skip
+EARLY_DOC = LONG_DOC.replace(",successful", "").replace("True,", "").replace("False,0.5", "0.5")
+READ: dict[str, tuple[Any, dict[str, Any]]] = {
+    "vllm bench serve": (
+        vllm(),
+        {"model": "org/Tiny-1B-Instruct", "requests": 30, "failed": 0, "input_tokens": 9000, "generated_tokens": 5476,
+         "duration_s": 2.0, "ttft_mean_ms": 40.5, "ttft_p50_ms": 38.0, "ttft_p99_ms": 1999.25, "output_tok_s": 2738},
+    ),
+    "vllm bench serve of an early release": (
+        "\ufeff" + json.dumps({name: vllm()[name] for name in ("completed", "total_output_tokens", "duration")}),
+        {"model": None, "requests": 30, "ttft_p99_ms": None, "input_tokens": None},
+    ),
+    "vllm bench throughput": (
+        THROUGHPUT,  # it counts the tokens of prompts and answers together
+        {"requests": 30, "failed": 0, "duration_s": 2.0, "total_tokens": 14476, "total_tok_s": 7238.0, "model": None,
+         "generated_tokens": None, "output_tok_s": None},
+    ),
+    "LMCache multi-round-qa": (
+        MULTI_ROUND,  # of 250 and 750 ms: the mean, the middle, and 99% of the way
+        {"requests": 2, "failed": 0, "input_tokens": 2500, "generated_tokens": 50, "duration_s": 10.0,
+         "output_tok_s": 5.0, "ttft_mean_ms": 500, "ttft_p50_ms": 500, "ttft_p99_ms": 745},
+    ),
+    "LMCache long_doc_qa": (
+        LONG_DOC,
+        {"requests": 2, "failed": 2, "duration_s": 2.0, "generated_tokens": None, "output_tok_s": None,
+         "ttft_mean_ms": 200},
+    ),
+    "LMCache long_doc_qa of an early release": (EARLY_DOC, {"requests": 2, "failed": 2}),  # no token, no success
+    "lmcache bench engine": (
+        BENCH_ENGINE, {"requests": 1, "failed": 1, "input_tokens": 100, "generated_tokens": 7, "duration_s": 1.0},
+    ),
+    "lmcache bench engine, summed": (
+        ENGINE,
+        {"model": "org/tiny-1b", "requests": 30, "failed": 1, "generated_tokens": 5476, "duration_s": 4.0,
+         "ttft_p50_ms": 1.25, "ttft_p99_ms": None},
+    ),
+}  # fmt: skip
 
 
-THROUGHPUT = {"elapsed_time": 2.0, "num_requests": 30, "total_num_tokens": 14476}
-THROUGHPUT |= {"requests_per_second": 15.0, "tokens_per_second": 7238.0}
+@pytest.mark.parametrize("tool", READ)
+def test_results_are_read(tmp_path: Path, tool: str) -> None:
+    content, expected = READ[tool]
+    (found,) = read(tmp_path, content)
+    assert tool.startswith(found.tool)
+    assert {name: getattr(found, name) for name in expected} == pytest.approx(expected)
 
 
-def test_results_of_vllm_bench_throughput_are_shown_but_not_compared(tmp_path: Path, ours: Summary) -> None:
-    """It counts the tokens of prompts and answers together."""
-    (found,) = read(tmp_path, THROUGHPUT)
-    assert (found.tool, found.requests, found.failed, found.duration_s) == ("vllm bench throughput", 30, 0, 2.0)
-    assert (found.total_tokens, found.total_tok_s) == (14476, 7238.0)
-    assert (found.generated_tokens, found.output_tok_s, found.model) == (None, None, None)
-    assert compare_with(ours, found).reasons == ["their generated tokens are not known"]
-    del THROUGHPUT["tokens_per_second"]
-    (found,) = read(tmp_path, THROUGHPUT)
-    assert (found.total_tokens, found.total_tok_s) == (14476, None)
+def test_appended_results_are_read_one_by_one(tmp_path: Path) -> None:
+    found = read(tmp_path, "\n".join(json.dumps(vllm(completed=n)) for n in (1, 2, 3)))
+    assert [one.requests for one in found] == [1, 2, 3]
+    assert found[1].name.endswith("result #2")
 
 
-def test_results_of_lmcache_are_read(tmp_path: Path) -> None:
-    (found,) = read(tmp_path, MULTI_ROUND)
-    assert (found.tool, found.requests, found.failed) == ("LMCache multi-round-qa", 2, 0)
-    assert (found.input_tokens, found.generated_tokens, found.duration_s, found.output_tok_s) == (2500, 50, 10.0, 5.0)
-    # Of 250 and 750 ms: the mean, the middle, and 99% of the way.
-    assert (found.ttft_mean_ms, found.ttft_p50_ms) == (500, 500)
-    assert found.ttft_p99_ms == pytest.approx(745)
-
-    (found,) = read(tmp_path, LONG_DOC)
-    assert (found.tool, found.requests, found.failed) == ("LMCache long_doc_qa", 2, 2)
-    assert (found.duration_s, found.generated_tokens, found.output_tok_s) == (2.0, None, None)
-    assert found.ttft_mean_ms == pytest.approx(200)
-    (found,) = read(tmp_path, LONG_DOC.replace(",successful", "").replace("True,", "").replace("False,0.5", "0.5"))
-    assert (found.requests, found.failed) == (2, 2)  # an early release: no token, no success
-
-    (found,) = read(tmp_path, BENCH_ENGINE)
-    assert (found.tool, found.requests, found.failed) == ("lmcache bench engine", 1, 1)
-    assert (found.input_tokens, found.generated_tokens, found.duration_s) == (100, 7, 1.0)
-    (found,) = read(tmp_path, ENGINE)
-    assert (found.tool, found.model, found.requests, found.failed) == ("lmcache bench engine", "org/tiny-1b", 30, 1)
-    assert (found.generated_tokens, found.duration_s, found.ttft_p50_ms, found.ttft_p99_ms) == (5476, 4.0, 1.25, None)
+def test_results_without_generated_tokens_are_not_compared(tmp_path: Path, ours: Summary) -> None:
+    assert compare_with(ours, read(tmp_path, THROUGHPUT)[0]).reasons == ["their generated tokens are not known"]
 
 
 UNKNOWN = "contains no known result"
 REFUSED: list[tuple[Any, str]] = [
-    ("", f"{UNKNOWN}; pass a file that one of these wrote: vllm bench serve, vllm bench throughput, lmc"),
-    ("just a note", UNKNOWN),
+    ("", UNKNOWN),
     ("a,b\n1,2\n", UNKNOWN),
-    ("{}", UNKNOWN),
     ('{"config": 1, "results": []}', UNKNOWN),
     (MULTI_ROUND.splitlines()[0], UNKNOWN),
-    ("[1, 2]", "neither JSON nor CSV"),
     ('{"completed": 1', "neither JSON nor CSV"),
     ("[" * 100_000, "neither JSON nor CSV"),
     ('a,"b\n', "neither JSON nor CSV"),
-    (MULTI_ROUND.replace("0.75", "soon"), "#2: Expected `float`, got `str` - at `ttft`"),
     (MULTI_ROUND.replace("0.75", "nan"), "#2: Expected `float` >= 0.0 - at `ttft`"),
-    (MULTI_ROUND.replace("1500", "-3"), "#2: Expected `float` >= 0.0 - at `prompt_tokens`"),
     (MULTI_ROUND + "1,2\n", "#3: Object missing required field `ttft`"),
-    (vllm(duration=float("nan")), "neither JSON nor CSV"),
-    (vllm(completed=True), "`completed`"),
     (vllm(completed=-1), "`completed`"),
-    (vllm(total_output_tokens=[1]), "`total_output_tokens`"),
-    (vllm(model_id={"a": 1}), "`model_id`"),
 ]
 
 
 @pytest.mark.parametrize(("content", "reason"), REFUSED)
-def test_files_without_results_are_refused_in_one_sentence(tmp_path: Path, content: Any, reason: str) -> None:
-    with pytest.raises(InputError) as refused:
+def test_files_without_results_are_refused(tmp_path: Path, content: Any, reason: str) -> None:
+    with pytest.raises(InputError, match=re.escape(reason)) as refused:
         read(tmp_path, content)
-    assert reason in str(refused.value)
     assert str(refused.value.subject).startswith(str(tmp_path / "result"))
 
 
@@ -183,7 +176,6 @@ def test_names_of_one_model_are_recognised(ours: str, theirs: str, same: bool) -
 def test_different_work_is_not_comparable(ours: Summary, tmp_path: Path, changes: dict[str, Any], reason: str) -> None:
     found = compare_with(ours, read(tmp_path, vllm(**changes))[0])
     assert (found.difference, found.reasons) == (None, [reason])
-    assert found.sentence == f"NOT COMPARABLE with {tmp_path}/result: {reason}"
 
 
 def test_an_invalid_run_is_not_comparable(ours: Summary, tmp_path: Path) -> None:
@@ -203,16 +195,9 @@ def test_runs_within_five_percent_match(ours: Summary, tmp_path: Path, share: fl
 def test_both_results_are_shown(replay: Path, ours: Summary, tmp_path: Path) -> None:
     path = tmp_path / "vllm.json"
     path.write_text(json.dumps(vllm()))
-    (tmp_path / "rounds.csv").write_text(MULTI_ROUND)
-    found = call("assess", replay, "--reference", path, "--reference", tmp_path / "rounds.csv", "--json").stdout
-    mine, theirs, rounds = json.loads(found)["tables"][1]["rows"]
+    found = json.loads(call("assess", replay, "--reference", path, "--json").stdout)
+    mine, theirs = found["tables"][1]["rows"]
     assert (mine["requests"], mine["output tok/s"]) == (30, ours.metrics["wall_clock_tok_s"])
     assert (mine["TTFB | TTFT P99 ms *"], theirs["TTFB | TTFT P99 ms *"]) == (ours.metrics["ttfb_p99_ms"], 1999.25)
-    assert (theirs["result"], theirs["model"], theirs["output tok/s"]) == (
-        "vllm bench serve",
-        "org/Tiny-1B-Instruct",
-        2738,
-    )
-    assert rounds["model"] is None
-    assert [len(one["reasons"]) for one in json.loads(found)["references"]] == [0, 2]
-    assert "theirs includes queueing" in call("assess", replay, "--reference", path).stdout
+    assert (theirs["model"], theirs["output tok/s"]) == ("org/Tiny-1B-Instruct", 2738)
+    assert found["references"][0]["reasons"] == []

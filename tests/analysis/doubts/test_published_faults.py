@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from analysis.summary.summary import summarise
-from tests.support.crafted_runs import REQUESTS, SECOND, SIZE, Crafted, clean
-from tests.support.doubts import call, conditions, rank_runs
+from tests.support.crafted_runs import clean
+from tests.support.doubts import call, conditions
 
 GIB = 2**30
 pytestmark = pytest.mark.usefixtures("latencies_once")
@@ -28,30 +28,6 @@ def test_rates_leave_out_what_draining_moved(tmp_path: Path) -> None:
     assert summary["drained_bytes"] == pytest.approx(float((rows["size_bytes"] - inside).sum()))
     assert "long drain" in [doubt["kind"] for doubt in summary["doubts"]]
     assert summary["valid"]
-
-
-def test_gib_are_gib(tmp_path: Path) -> None:
-    """10 GB in a second are 9.31 GiB/s."""
-    run = clean(2)
-    for name in ("due_ns", "ready_ns", "start_ns"):
-        run.rows[name][:] = 0
-    run.rows["end_ns"][:] = SECOND
-    run.rows["size_bytes"][run.rows["read_ns"] > 0] = 10**10 // int((run.rows["read_ns"] > 0).sum())
-    summary = summarise(run.settle().save(tmp_path / "run")).to_json()
-    assert summary["nvme_read_bytes"] == pytest.approx(1e10)
-    assert summary["nvme_read_gib_s"] == pytest.approx(9.3132, rel=1e-4)
-    assert not [name for name in summary if "gbps" in name or "_gb_" in name]
-
-
-def test_the_p95_of_device_times_is_separate_from_whole_times(tmp_path: Path) -> None:
-    def slow(rank: int, run: Crafted) -> None:
-        run.rows["device_read_ns"] = run.rows["read_ns"] * (3 + 5 * rank) // 10
-
-    summary = summarise(rank_runs(tmp_path / "run", 2, slow, REQUESTS)).to_json()
-    assert (summary["valid"], summary["doubts"]) == (True, [])
-    whole = SIZE // 2**20 / 1024 * 1e3
-    assert summary["nvme_read_p95_ms"] == pytest.approx(whole)
-    assert summary["nvme_read_device_p50_ms"] == pytest.approx(whole * 0.55)
 
 
 def test_unequal_work_of_one_trace_is_named(tmp_path: Path) -> None:

@@ -148,7 +148,10 @@ def amplification(facts: Facts) -> Numbers:
     }
 
 
-def weighed_samples(facts: Facts) -> list[tuple[Row, float, float]]:
+Samples = list[tuple[Row, float, float]]
+
+
+def weighed_samples(facts: Facts) -> Samples:
     """Each sample, its part past the warm-up and before the cut, and the share of it past the warm-up."""
     begin = facts.warm_end_ns if facts.warm_end_ns is not None else -(10**18)
     weighed = []
@@ -173,25 +176,27 @@ def device(facts: Facts) -> Numbers:
     }
 
 
+def mean(samples: Samples, name: str) -> float | None:
+    """Mean of a counter, weighted by time; None if a sample does not have it."""
+    if any(row.get(name) is None for row, _, _ in samples):
+        return None
+    return ratio(sum(row[name] * ns for row, ns, _ in samples), sum(ns for _, ns, _ in samples))
+
+
 def machine(facts: Facts) -> Numbers:
     """What the machine did beside the run: by host, then by rank, then by device."""
     weighed = weighed_samples(facts)
     foreign, stolen = [], []
     for on_host in grouped(weighed, lambda item: item[0]["host"]).values():
-        means = []
-        for mine in grouped(on_host, lambda item: item[0]["rank"]).values():
-            span = sum(ns for _, ns, _ in mine)
-            steal = [row.get("steal_cpu") for row, _, _ in mine]
-            if span:
-                means.append(
-                    [sum(row[name] * ns for row, ns, _ in mine) / span for name in ("system_cpu", "process_cpu")]
-                )
-                steal_ns = None if None in steal else sum(row["steal_cpu"] * ns for row, ns, _ in mine)
-                means[-1].append(None if steal_ns is None else steal_ns / span)
-        if means:
-            system, process, steal = zip(*means, strict=True)
-            foreign.append(max(0.0, sum(system) / len(means) - sum(process)))
-            stolen += [] if None in steal else [sum(steal) / len(means)]
+        ranks = [
+            mine for mine in grouped(on_host, lambda item: item[0]["rank"]).values() if any(ns for _, ns, _ in mine)
+        ]
+        if ranks:
+            system, process, steal = (
+                [mean(mine, name) for mine in ranks] for name in ("system_cpu", "process_cpu", "steal_cpu")
+            )
+            foreign.append(max(0.0, sum(system) / len(ranks) - sum(process)))
+            stolen += [] if None in steal else [sum(steal) / len(ranks)]
     waits: dict[str, list[float]] = {"run_delay_ns": [], "throttled_ns": [], "paused": [], "gap": []}
     for mine in grouped(weighed, lambda item: item[0]["rank"]).values():
         for name in ("run_delay_ns", "throttled_ns"):
@@ -204,21 +209,22 @@ def machine(facts: Facts) -> Numbers:
         waits["paused"].append(stopped)
         waits["gap"] += [row["interval_ns"] / 1e9 for row, ns, _ in mine if ns]
     run_delay_s = sum(waits["run_delay_ns"]) if waits["run_delay_ns"] else None
-    taken = sum(foreign) + sum(stolen) if foreign else None
     found = {
         "foreign_cpu": sum(foreign) if foreign else None,
         "steal_cpu": sum(stolen) if stolen else None,
-        "foreign_cpu_share": ratio(taken, facts.host_cores),
+        "foreign_cpu_share": ratio(sum(foreign) + sum(stolen), facts.host_cores) if foreign else None,
         "run_delay_s": run_delay_s,
         "run_delay_share": ratio(run_delay_s and run_delay_s * 1e9, weighted(facts, "read_ns", "write_ns")),
         "throttled_s": max(waits["throttled_ns"], default=None),
         "longest_gap_s": max(waits["gap"], default=None),
         "paused_s": max(waits["paused"], default=None),
     }
-    own: dict[str, float] = {}
-    if facts.device and all(row.get("process_read_bytes") is not None for row in facts.device):
-        own = {s: sum(row[f"process_{s}_bytes"] * after for row, _, after in weighed) for s in ("read", "written")}
     once = [item for item in weighed if not item[0]["shared"] and item[0]["read_bytes"] is not None]
-    moved = {s: sum(row[f"{s}_bytes"] * after for row, _, after in once) for s in ("read", "written")} if once else {}
-    beyond = sum(max(0.0, moved[s] - own[s]) for s in moved) if own and moved else None
-    return found | {"foreign_io_share": ratio(beyond, sum(moved.values()))}
+    is_known = once and all(row.get("process_read_bytes") is not None for row in facts.device)
+    moved, beyond = 0.0, 0.0
+    for side in ("read", "written"):
+        whole = sum(row[f"{side}_bytes"] * after for row, _, after in once)
+        own = sum(row[f"process_{side}_bytes"] * after for row, _, after in weighed) if is_known else 0.0
+        moved += whole
+        beyond += max(0.0, whole - own)
+    return found | {"foreign_io_share": ratio(beyond, moved) if is_known else None}

@@ -21,12 +21,20 @@ from tests.analysis.metric_oracle.rows import (
 )
 
 
-def sided(rows: Rows, group_of: Callable[[Row], Any]) -> Iterator[tuple[str, str, Any, Rows]]:
-    """(side, tier, group, rows) of the moves that read or wrote a tier."""
+def sided(rows: Rows, *groups: Callable[[Row], Any]) -> Iterator[tuple[Row, Any, Rows]]:
+    """Tier and side, the group, and the rows, of the moves that read or wrote a tier."""
     for side in SIDES:
         mine = [row for row in rows if touches(row, side)]
-        for (tier, group), some in grouped(mine, lambda row, side=side: (tier_of(row, side), group_of(row))).items():
-            yield side, tier, group, some
+        for (tier, *group), some in grouped(
+            mine, lambda row, side=side: (tier_of(row, side), *(group_of(row) for group_of in groups))
+        ).items():
+            yield {"tier": tier, "side": side}, group, some
+
+
+def times(rows: Rows, side: str) -> Row:
+    """How many there are, and percentiles of how long they took on a side."""
+    stats = in_ms([row[f"{side}_ns"] for row in rows])
+    return {"count": len(rows)} | {name: stats[name] for name in ("p50_ms", "p95_ms", "p99_ms")}
 
 
 def cause_of(row: Row) -> str:
@@ -53,18 +61,18 @@ SPLITS: dict[str, Callable[[Row], str]] = {
 def table_latency(facts: Facts) -> Rows:
     found = []
     for split, group_of in SPLITS.items():
-        for side, tier, group, rows in sided(facts.rows, group_of):
+        for head, (group,), rows in sided(facts.rows, group_of):
             for clock in ("total", "device", "host", "queue"):
-                head = {"tier": tier, "side": side, "clock": clock, "split": split, "group": group}
-                found.append(head | {"count": len(rows)} | in_ms([clocks(row, side)[clock] for row in rows]))
+                stats = in_ms([clocks(row, head["side"])[clock] for row in rows])
+                found.append(head | {"clock": clock, "split": split, "group": group, "count": len(rows)} | stats)
     return found
 
 
 def table_curves(facts: Facts) -> Rows:
     found = []
-    for side, tier, _, rows in sided(facts.rows, lambda row: None):
-        values = sorted(row[f"{side}_ns"] for row in rows)
-        found += [{"tier": tier, "side": side, "share": q / 10_000, "ms": quantile(values, q) / 1e6} for q in CURVE]
+    for head, _, rows in sided(facts.rows):
+        values = sorted(row[f"{head['side']}_ns"] for row in rows)
+        found += [head | {"share": q / 10_000, "ms": quantile(values, q) / 1e6} for q in CURVE]
     return found
 
 
@@ -80,49 +88,38 @@ def table_requests(facts: Facts) -> Rows:
 
 
 def table_traffic(facts: Facts) -> Rows:
-    found = []
-    for side, tier, (source, cause), rows in sided(facts.rows, lambda row: (row["source"], cause_of(row))):
-        head = {"tier": tier, "side": side, "source": source, "cause": cause}
-        found.append(head | {"moves": len(rows), "gib": size_of(rows) / GIB, "tokens": total(rows, "tokens")})
-    return found
+    return [
+        head
+        | {"source": source, "cause": cause}
+        | {"moves": len(rows), "gib": size_of(rows) / GIB, "tokens": total(rows, "tokens")}
+        for head, (source, cause), rows in sided(facts.rows, lambda row: row["source"], cause_of)
+    ]
 
 
 def table_hits(facts: Facts) -> Rows:
     reads = [row for row in facts.rows if is_read(row)]
-    by_source = grouped(reads, lambda row: row["source"])
     found = []
-    for (source, served_by), rows in grouped(
-        reads, lambda row: (row["source"], row["from_tier"] if is_hit(row) else "recomputed")
-    ).items():
-        share = len(rows) / len(by_source[source])
-        found.append(
-            {
-                "source": source,
-                "served_by": served_by,
-                "reads": len(rows),
-                "tokens": total(rows, "tokens"),
-                "share": share,
-            }
-        )
+    for source, mine in grouped(reads, lambda row: row["source"]).items():
+        for server, rows in grouped(mine, lambda row: row["from_tier"] if is_hit(row) else "recomputed").items():
+            counts = {"reads": len(rows), "tokens": total(rows, "tokens"), "share": len(rows) / len(mine)}
+            found.append({"source": source, "served_by": server} | counts)
     return found
 
 
 def table_sizes(facts: Facts) -> Rows:
-    found = []
-    for side, tier, n, rows in sided(facts.rows, class_of):
-        head = {"tier": tier, "side": side, "size_class": n, "size": class_name(n)}
-        found.append(head | {"moves": len(rows), "gib": size_of(rows) / GIB})
-    return found
+    return [
+        head | {"size_class": n, "size": class_name(n), "moves": len(rows), "gib": size_of(rows) / GIB}
+        for head, (n,), rows in sided(facts.rows, class_of)
+    ]
 
 
 def table_break_even(facts: Facts) -> Rows:
     hits = [row for row in facts.rows if is_hit(row)]
     found = []
-    for (tier, n), rows in grouped(hits, lambda row: (row["from_tier"], size_class(row["size_bytes"]))).items():
+    for (tier, n), rows in grouped(hits, lambda row: (row["from_tier"], class_of(row))).items():
         speed = ratio(total(rows, "tokens"), total(rows, "read_ns") / 1e9)
-        found.append(
-            {"tier": tier, "size_class": n, "size": class_name(n), "hits": len(rows), "break_even_tok_s": speed}
-        )
+        counted = {"hits": len(rows), "break_even_tok_s": speed}
+        found.append({"tier": tier, "size_class": n, "size": class_name(n)} | counted)
     return found
 
 
@@ -161,22 +158,20 @@ def intervals(facts: Facts) -> tuple[int, int]:
 def table_bandwidth_over_time(facts: Facts) -> Rows:
     width, count = intervals(facts)
     found = []
-    for side, tier, _, rows in sided(facts.rows, lambda row: None):
+    for head, _, rows in sided(facts.rows):
         ended = grouped(rows, lambda row: (row["end_ns"] - facts.first_ns) // width)
         for at in range(count):
             gib_s = size_of(ended.get(at, [])) / GIB / (width / 1e9)
-            found.append({"t_s": at * width / 1e9, "tier": tier, "side": side, "gib_s": gib_s})
+            found.append(head | {"t_s": at * width / 1e9, "gib_s": gib_s})
     return found
 
 
 def table_latency_over_time(facts: Facts) -> Rows:
     width, _ = intervals(facts)
-    found = []
-    for side, tier, at, rows in sided(facts.rows, lambda row: (row["end_ns"] - facts.first_ns) // width):
-        stats = in_ms([row[f"{side}_ns"] for row in rows])
-        head = {"t_s": at * width / 1e9, "tier": tier, "side": side, "count": len(rows)}
-        found.append(head | {name: stats[name] for name in ("p50_ms", "p95_ms", "p99_ms")})
-    return found
+    return [
+        head | {"t_s": at * width / 1e9} | times(rows, head["side"])
+        for head, (at,), rows in sided(facts.rows, lambda row: (row["end_ns"] - facts.first_ns) // width)
+    ]
 
 
 def table_depth_over_time(facts: Facts) -> Rows:
@@ -201,11 +196,9 @@ def table_latency_by_depth(facts: Facts) -> Rows:
         return 2 ** (max(1, flying).bit_length() - 1)
 
     found = []
-    for side, tier, _, rows in sided(facts.rows, lambda row: None):
-        for depth, some in grouped(rows, lambda row, tier=tier: depth_of(row, tier)).items():
-            stats = in_ms([row[f"{side}_ns"] for row in some])
-            head = {"tier": tier, "side": side, "depth": depth, "count": len(some)}
-            found.append(head | {name: stats[name] for name in ("p50_ms", "p95_ms", "p99_ms")})
+    for head, _, rows in sided(facts.rows):
+        for depth, some in grouped(rows, lambda row, tier=head["tier"]: depth_of(row, tier)).items():
+            found.append(head | {"depth": depth} | times(some, head["side"]))
     return found
 
 
@@ -241,14 +234,12 @@ def table_lateness_over_time(facts: Facts) -> Rows:
 def table_device_over_time(facts: Facts) -> Rows:
     found = []
     for row in facts.device:
-        seconds, begin = row["interval_ns"] / 1e9, row["time_ns"] - row["interval_ns"]
-        read, written = (
-            None if row[name] is None else row[name] / GIB / seconds for name in ("read_bytes", "written_bytes")
-        )
-        head = {"t_s": (begin - (facts.first_ns or 0)) / 1e9, "rank": row["rank"], "read_gib_s": read}
-        found.append(
-            head | {"written_gib_s": written, "utilisation": row["utilisation"], "cores_busy": row["process_cpu"]}
-        )
+        begin, seconds = row["time_ns"] - row["interval_ns"], row["interval_ns"] / 1e9
+        one = {"t_s": (begin - (facts.first_ns or 0)) / 1e9, "rank": row["rank"], "cores_busy": row["process_cpu"]}
+        for side in ("read", "written"):
+            moved = row[f"{side}_bytes"]
+            one[f"{side}_gib_s"] = None if moved is None else moved / GIB / seconds
+        found.append(one | {"utilisation": row["utilisation"]})
     return found
 
 

@@ -15,11 +15,11 @@ from analysis.runs.reading import load_stretches
 from analysis.summary import summary
 from replayer.schema import LOG_ENUMS
 from tests.analysis import metric_oracle
-from tests.analysis.metric_oracle.facts import Rows
+from tests.analysis.metric_oracle.facts import Row, Rows
 from tests.support.logs import TOKEN_NS, write_run
 
 
-def open_log_of(path: Path, targets: dict[str, Any] | None = None) -> Log:
+def open_log_of(path: Path, targets: Row | None = None) -> Log:
     return summary.open_log(open_run(path), Targets(**(targets or {})))
 
 
@@ -33,7 +33,7 @@ def log_of(rows: Rows, **settings: Any) -> Log:
     return Log(stretches, token_ns=TOKEN_NS, **{"requests": known, **settings})
 
 
-def assert_same(found: dict[str, Any], expected: dict[str, Any]) -> None:
+def assert_same(found: Row, expected: Row) -> None:
     """Assert that values are equal: whole numbers and words exactly, others to 1e-9."""
     unlike = {}
     for name, value in expected.items():
@@ -43,13 +43,13 @@ def assert_same(found: dict[str, Any], expected: dict[str, Any]) -> None:
     assert not unlike, f"(found, expected): {unlike}"
 
 
-def summarise_both_ways(place: Path, rows: Rows, **info: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+def summarise_both_ways(place: Path, rows: Rows, **info: Any) -> tuple[Row, Row]:
     """Return the summary of a run by analysis, and the one by the oracle."""
     write_run(place, rows, **info)
     return summary.summarise(place).to_json(), metric_oracle.summary(metric_oracle.read(place))
 
 
-def assert_names_agree(found: dict[str, Any], expected: dict[str, Any], names: str) -> None:
+def assert_names_agree(found: Row, expected: Row, names: str) -> None:
     assert_same(found, {name: value for name, value in expected.items() if re.fullmatch(names, name)})
 
 
@@ -59,7 +59,7 @@ MARKS = ("t_s", "depth", "share", "rank", "size_class")
 """The columns that identify a row of a table, together with its words."""
 
 
-def index_rows(rows: Rows) -> dict[tuple[Any, ...], dict[str, Any]]:
+def index_rows(rows: Rows) -> dict[tuple[Any, ...], Row]:
     found = {}
     for row in rows:
         words = {n: round(v, 9) if n == "t_s" else v for n, v in row.items() if n in MARKS or isinstance(v, str)}
@@ -85,7 +85,7 @@ ABOUT = {
 """The entries of a summary that are not metrics of its log."""
 
 
-def numbers(found: Log) -> dict[str, Any]:
+def numbers(found: Log) -> Row:
     return summary.measure(found)
 
 

@@ -95,14 +95,23 @@ def cut_ranks(place: Path) -> Path:
     return place
 
 
+def early_rank(place: Path) -> Path:
+    """The second rank began before the first."""
+    for rank, zero in enumerate((S, 0)):
+        rows = [row | {"rank": rank} for row in by_hand()]
+        write_run(place / f"rank_{rank}", rows, rank=rank, clock={"zero_ns": zero})
+    (place / "run.json").write_text(json.dumps({"run_version": 2, "ranks": 2, "status": "failed"}))
+    return place
+
+
 CASES: dict[str, Callable[[Path], Path]] = {
     "hundreds of rows": lambda place: make_run(place, 1, 400, 3),
-    "tens of rows": lambda place: make_run(place, 2, 30, 1),
     "one row": lambda place: make_run(place, 3, 1, 1),
     "no token": lambda place: write_run(place, [row | {"new_tokens": 0} for row in make_rows(7, 100)]),
     "followed": followed,
     "long": make_long_run,
     "ranks": ranks,
+    "a rank that began early": early_rank,
     "instant": make_instant_run,
     "misses alone": misses_alone,
     "idle": idle,
@@ -150,20 +159,3 @@ def test_every_table_against_plain_python(tmp_path: Path, case: str) -> None:
     assert set(TABLES) == set(metric_oracle.TABLES), "no table goes unchecked"
     for name, table in TABLES.items():
         assert_same_table(table(found), metric_oracle.TABLES[name](facts))
-
-
-def test_ranks_are_one_run(tmp_path: Path) -> None:
-    found = summary.summarise(ranks(tmp_path / "run")).to_json()
-    alone = [summary.summarise(tmp_path / "run" / f"rank_{rank}").to_json() for rank in range(3)]
-    assert found["conditions"]["ranks"] == 3
-    assert found["requests"] == sum(one["requests"] for one in alone), "equal ids in several ranks are several requests"
-
-
-def test_a_rank_that_began_before_the_first(tmp_path: Path) -> None:
-    place = tmp_path / "run"
-    for rank, zero in enumerate((S, 0)):
-        write_run(
-            place / f"rank_{rank}", [row | {"rank": rank} for row in by_hand()], rank=rank, clock={"zero_ns": zero}
-        )
-    (place / "run.json").write_text(json.dumps({"run_version": 2, "ranks": 2, "status": "failed"}))
-    assert_same(summary.summarise(place).to_json(), metric_oracle.summary(metric_oracle.read(place)))

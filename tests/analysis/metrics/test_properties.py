@@ -1,8 +1,6 @@
 """Properties of the metrics of any log."""
 
 import random
-from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
@@ -12,16 +10,13 @@ from hypothesis import strategies as st
 from analysis.log import log
 from analysis.log import quantiles as spreads
 from analysis.log.log import Log
-from analysis.metrics import METRICS
 from analysis.runs import reading
 from analysis.summary.distributions import TABLES
-from replayer.schema import TIERS
 from tests.analysis import metric_oracle
 from tests.analysis.metric_oracle import in_ms
 from tests.analysis.metric_oracle.facts import Rows
-from tests.analysis.metrics.comparing import assert_same, assert_same_table, facts_of, log_of, numbers, open_log_of
+from tests.analysis.metrics.comparing import assert_same, assert_same_table, facts_of, log_of, numbers
 from tests.analysis.metrics.shared_logs import logs
-from tests.support.logs import follow, write_run
 
 
 @st.composite
@@ -55,32 +50,20 @@ def test_quantiles_of_any_classes(rows: Rows, by: list[str]) -> None:
         )
 
 
-def latencies(rows: Rows) -> dict[str, Any]:
-    return METRICS["latency"](log_of(rows)).collect().row(0, named=True)
-
-
 def assert_logs_agree(one: Log, other: Log) -> None:
     assert_same(numbers(one), numbers(other))
     for table in TABLES.values():
         assert_same_table(table(one), table(other).rows(named=True))
 
 
-@settings(max_examples=6)
+@settings(max_examples=4)
 @given(rows=logs(), order=st.randoms(use_true_random=False))
 def test_the_order_of_rows_does_not_matter(rows: Rows, order: random.Random) -> None:
     shuffled = order.sample(rows, len(rows))
     assert_logs_agree(log_of(shuffled), log_of(rows))
 
 
-@pytest.mark.parametrize("parts", [1, 7])
-def test_the_division_of_rows_into_parts_does_not_matter(tmp_path: Path, parts: int) -> None:
-    rows = follow(6, 100)
-    assert_logs_agree(
-        open_log_of(write_run(tmp_path / "run", random.Random(0).sample(rows, len(rows)), parts)), log_of(rows)
-    )
-
-
-@settings(max_examples=6)
+@settings(max_examples=4)
 @given(rows=logs())
 def test_a_log_read_in_stretches_gives_the_same_metrics(rows: Rows) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -89,16 +72,6 @@ def test_a_log_read_in_stretches_gives_the_same_metrics(rows: Rows) -> None:
         patch.setattr(reading, "STRETCH", 7)
         patch.setattr(log, "AT_ONCE", 1)
         assert_logs_agree(log_of(rows), whole)
-
-
-@settings(max_examples=10)
-@given(rows=logs(), tier=st.sampled_from(TIERS))
-def test_latencies_of_a_tier_are_its_own(rows: Rows, tier: str) -> None:
-    rows = [row | {"warmup": False} for row in rows]
-    alone = [row for row in rows if tier in (row["from_tier"], row["to_tier"])] or rows
-    mine, found = ({n: v for n, v in latencies(some).items() if n.startswith(tier)} for some in (rows, alone))
-    assert len(mine) == 2 * 2 * 8
-    assert_same(found, mine)
 
 
 @settings(max_examples=15)
