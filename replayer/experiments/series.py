@@ -126,7 +126,7 @@ class Series:
         try:
             directory.mkdir(parents=True, exist_ok=True)
             self._lock = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # ends with the process, however it ends
             self._is_new = self._begin(recorded)
         except BlockingIOError:
             problem = "another process works in this directory"

@@ -151,6 +151,7 @@ class Gauge:
         """Return what each tier moved per second since a second ago."""
         samples = self._samples
         samples.append((now_s, self._sums.moved.copy()))
+        # Of samples older than a second only the youngest stays: the rate is since then.
         while len(samples) > 2 and now_s - samples[1][0] >= NOW_S:
             samples.popleft()
         (then_s, before), (_, after) = samples[0], samples[-1]

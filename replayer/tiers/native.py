@@ -37,6 +37,7 @@ class NativeObject:
     def __init__(self, function: Callable[..., int], handle: int, key: int, size: int) -> None:
         self.struct = ObjectStruct()
         self._fault = FaultStruct()
+        # Pointers are made once: each call into the core would make them anew.
         self._at = ctypes.byref(self.struct)
         self._fault_at = ctypes.byref(self._fault)
         self._raise_fault(function(handle, self._at, key, size, self._fault_at))
