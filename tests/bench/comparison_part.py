@@ -16,7 +16,7 @@ from analysis.runs.opening import open_run
 from replayer.cli import main as replayer
 from tracegen.cli import main as tracegen
 from tracegen.generate import generate
-from tracegen.recipe.loading import load_recipe
+from tracegen.recipes.loading import load_recipe
 
 CELLS: Final = 240
 SEED: Final = 65537

@@ -18,7 +18,7 @@ from tests.bench.disks import best, fast_disk, fio, throttled
 from tests.bench.measure import PAIRS, show
 from tests.support import traces
 from tracegen.generate import generate
-from tracegen.recipe.loading import load_recipe
+from tracegen.recipes.loading import load_recipe
 
 TOKEN = 128 << 10  # bytes of llama3.1-8b
 

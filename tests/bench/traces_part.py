@@ -49,7 +49,7 @@ def tokenizer(folder: Path) -> None:
 def planner(folder: Path, requests: int = 950_000) -> None:
     """`replayer plan` of a long trace as a whole process, against reading and hashing the same trace alone."""
     from tracegen.generate import generate
-    from tracegen.recipe.loading import load_recipe
+    from tracegen.recipes.loading import load_recipe
     from tracegen.schema import Fingerprint, Trace
 
     path = folder / "p.parquet"
@@ -79,10 +79,10 @@ def generator(folder: Path, requests: int = 200_000) -> None:
     """`tracegen generate` on one core against hashing and writing the same ops alone; import against parsing alone."""
     from tracegen.exchange.convert import import_trace
     from tracegen.exchange.options import ImportOptions
-    from tracegen.files.trace_writer import TraceOutput, TraceWriter
     from tracegen.generate import generate
-    from tracegen.recipe.loading import load_recipe
+    from tracegen.recipes.loading import load_recipe
     from tracegen.schema import Metadata, Trace
+    from tracegen.trace.writing import TraceOutput, TraceWriter
 
     print("tracegen, one core")
     path, recipe = folder / "t.parquet", load_recipe(None, {"mix.personas": 1, "users": 1000, "requests": requests})

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tracegen.generate import generate
-from tracegen.recipe.loading import load_recipe
+from tracegen.recipes.loading import load_recipe
 
 DEVICE = "nvme=3000,80us"  # MiB/s; simulated, so that every order meets the same drive
 ORDERS = ("trace", "reference:nvme-0.5", "reference:nvme-2", "reference:nvme-7", "live")

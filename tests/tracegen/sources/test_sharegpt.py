@@ -10,7 +10,7 @@ import pytest
 
 from tracegen.arrays import Ints
 from tracegen.errors import InputError
-from tracegen.recipe.recipe import Recipe, ShareGPTFile
+from tracegen.recipes.recipe import Recipe, ShareGPTFile
 from tracegen.sources import sharegpt
 from tracegen.sources.tokenizers import Tokenizer
 
