@@ -129,18 +129,8 @@ def compare_cell(cell: Cell, folder: Path) -> EqualWork | str:
 
 def _make_trace(cell: Cell, path: Path) -> None:
     if cell.recipe == "excerpt":
-        flags = [
-            "import",
-            "mooncake",
-            "traces/mooncake_excerpt.jsonl",
-            "--jitter",
-            "3",
-            "--seed",
-            str(cell.seed),
-            "-o",
-            str(path),
-        ]
-        CliRunner().invoke(tracegen, flags, catch_exceptions=False)
+        flags = f"import mooncake traces/mooncake_excerpt.jsonl --jitter 3 --seed {cell.seed} -o"
+        CliRunner().invoke(tracegen, [*flags.split(), str(path)], catch_exceptions=False)
         return
     changes: dict[str, Any] = {
         "users": cell.users,
