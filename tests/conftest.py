@@ -72,7 +72,7 @@ LONGEST = (
     "tests/endtoend/test_habits.py",
     "tests/endtoend/test_extras.py",
     "tests/tracegen/test_info.py",
-    "tests/tracegen/recipe/test_shipped_recipes.py",
+    "tests/tracegen/recipes/test_shipped_recipes.py",
     "tests/analysis/doubts/test_thresholds.py",
     "tests/analysis/metrics/test_properties.py",
     "tests/tracegen/readers/test_bad_files.py",

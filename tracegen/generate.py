@@ -16,14 +16,14 @@ from tracegen.arrays import to_ns
 from tracegen.console.interrupts import WORDS
 from tracegen.derive.merge import merge_shards
 from tracegen.errors import InputError, ToolError
-from tracegen.files.trace_writer import TraceWriter
 from tracegen.progress import Progress, ignore_progress
-from tracegen.recipe.recipe import Recipe, UserKind
+from tracegen.recipes.recipe import Recipe, UserKind
 from tracegen.sources import sharegpt, tokenizers
 from tracegen.sources.personas import PersonaSource
 from tracegen.sources.sessions import Source
 from tracegen.trace.columns import Columns
 from tracegen.trace.metadata import Metadata
+from tracegen.trace.writing import TraceWriter
 from tracegen.workload.ops import make_ops
 from tracegen.workload.schedule import Schedule, TraceEnd, list_users, survey
 

@@ -10,8 +10,8 @@ from tests.support.paths import ROOT
 
 STACKS = {
     "tracegen": (
-        "__main__ cli commands exchange formats generate derive describe workload sources console files recipe"
-        " schema trace randomness arrays typed_files progress errors"
+        "__main__ cli commands exchange formats generate derive describe workload sources console recipes"
+        " schema trace outputs draws arrays typed_files progress errors"
     ),
     "replayer": (
         "__main__ cli commands experiments profiling run live engine questions options prediction planning tiers"

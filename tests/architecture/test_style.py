@@ -17,7 +17,7 @@ import replayer.cli
 import tracegen.cli
 from tests.architecture.measures import MODULES
 from tests.support.paths import ROOT
-from tracegen.recipe.recipe import Recipe
+from tracegen.recipes.recipe import Recipe
 
 CLIS: dict[str, Group] = {"tracegen": tracegen.cli.main, "replayer": replayer.cli.main, "analysis": analysis.cli.main}
 
@@ -28,7 +28,7 @@ def test_no_catch_all_modules() -> None:
 
 BANNED = {
     r"np\.random\.(default_rng|Generator|seed|rand)|\.(poisson|exponential|zipf|gamma|lognormal|choice|shuffle)\(": (
-        "numpy may change its distributions: use tracegen.randomness.draws"
+        "numpy may change its distributions: use tracegen.draws"
     ),
     r"\bimport random\b|time\.time\(": "placement and traces depend on no clock and no global generator",
     r"os\.environ|getenv": "settings come from flags and recipes",

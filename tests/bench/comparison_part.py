@@ -16,7 +16,7 @@ from analysis.runs.opening import open_run
 from replayer.cli import main as replayer
 from tracegen.cli import main as tracegen
 from tracegen.generate import generate
-from tracegen.recipe.loading import load_recipe
+from tracegen.recipes.loading import load_recipe
 
 CELLS: Final = 240
 SEED: Final = 65537
@@ -129,18 +129,8 @@ def compare_cell(cell: Cell, folder: Path) -> EqualWork | str:
 
 def _make_trace(cell: Cell, path: Path) -> None:
     if cell.recipe == "excerpt":
-        flags = [
-            "import",
-            "mooncake",
-            "traces/mooncake_excerpt.jsonl",
-            "--jitter",
-            "3",
-            "--seed",
-            str(cell.seed),
-            "-o",
-            str(path),
-        ]
-        CliRunner().invoke(tracegen, flags, catch_exceptions=False)
+        flags = f"import mooncake traces/mooncake_excerpt.jsonl --jitter 3 --seed {cell.seed} -o"
+        CliRunner().invoke(tracegen, [*flags.split(), str(path)], catch_exceptions=False)
         return
     changes: dict[str, Any] = {
         "users": cell.users,

@@ -1,10 +1,12 @@
 """Logs of any size, as a replay of conversations on a cpu and an nvme tier would leave them; for timing analysis."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from replayer.record.run_directory import RunDirectory
 from replayer.schema import LOG_ENUMS
@@ -30,15 +32,14 @@ KINDS = [  # share, move, op, phase, source, from, to, seq
 def write_log(place: Path, rows: int, seed: int = 0) -> Path:
     """A run directory with so many rows, in parts like the replayer's; complete, but of no trace."""
     directory, rng = RunDirectory(place), np.random.default_rng(seed)
-    totals: dict[str, Any] = {}
     for begin in range(0, rows, PART):
-        directory.write_part(_part(rng, begin, min(PART, rows - begin), totals))
-    save_run_json(place, _info(totals, rows))
+        directory.write_part(_part(rng, begin, min(PART, rows - begin)))
+    save_run_json(place, _info(pl.scan_parquet(place / "moves" / "*.parquet"), rows))
     directory.close()
     return place
 
 
-def _part(rng: np.random.Generator, begin: int, count: int, totals: dict[str, Any]) -> dict[str, Any]:
+def _part(rng: np.random.Generator, begin: int, count: int) -> dict[str, Any]:
     at = np.arange(begin, begin + count)
     kind = rng.choice(len(KINDS), count, p=[one[0] for one in KINDS])
     words = {
@@ -54,7 +55,7 @@ def _part(rng: np.random.Generator, begin: int, count: int, totals: dict[str, An
     read, write = (pace * reads).astype(np.int64), (pace * 1.5 * writes).astype(np.int64)
     start = 10_000_000 + at * 40_000 + rng.integers(2_200_000, 6_200_000, count)  # nothing was due before the run
     ready = start - rng.integers(0, 2_000_000, count)
-    rows: dict[str, Any] = {
+    return {
         "op_id": at, "position": at, "window_ns": np.zeros(count, np.int64), "order_ns": np.zeros(count, np.int64), "waited_for": np.full(count, -1), "seq": seq, "request_id": at // OPS_PER_REQUEST, "session_id": at // 50, "user_id": at // 10 % 200,
         "turn": at // 10 % 5 + 1, "step": at % OPS_PER_REQUEST, "qos": at // 10 % 3, **words,
         "new_tokens": np.where(seq == 0, rng.integers(0, 32, count), 0), "key": at // 7, "tokens": tokens,
@@ -63,40 +64,29 @@ def _part(rng: np.random.Generator, begin: int, count: int, totals: dict[str, An
         "device_read_ns": read * 9 // 10, "device_write_ns": write * 9 // 10, "verify_ns": size // 8, "worker": at % WORKERS,
         "rank": np.zeros(count, np.int64), "warmup": np.zeros(count, bool), "error": np.full(count, None),
     }  # fmt: skip
-    _count(rows, totals)
-    totals["first_ns"] = min(totals.get("first_ns", start[0]), int(start.min()))
-    totals["last_ns"] = max(totals.get("last_ns", 0), int(start.max()))
-    return rows
 
 
-def _count(rows: dict[str, Any], totals: dict[str, Any]) -> None:
-    for code, move in enumerate(LOG_ENUMS["move"]):
-        for tier_code, tier in enumerate(LOG_ENUMS["from_tier"]):
-            for side in ("from_tier", "to_tier"):
-                chosen = (rows["move"] == code) & (rows[side] == tier_code)
-                key = (move, side, tier)
-                count, size = totals.get(key, (0, 0))
-                totals[key] = (count + int(chosen.sum()), size + int(rows["size_bytes"][chosen].sum()))
-        totals[move] = totals.get(move, 0) + int((rows["move"] == code).sum())
-    missed = rows["move"] == CODE["move"]["miss"]
-    totals["recomputed"] = totals.get("recomputed", 0) + int(rows["tokens"][missed].sum())
-    totals["new_tokens"] = totals.get("new_tokens", 0) + int(rows["new_tokens"].sum())
-    totals["ops"] = totals.get("ops", 0) + int((rows["seq"] == 0).sum())
+def _info(log: pl.LazyFrame, rows: int) -> dict[str, Any]:
+    moves = log.group_by("move", "from_tier", "to_tier").agg(count=pl.len(), size=pl.col("size_bytes").sum())
+    found = moves.with_columns(pl.col("move", "from_tier", "to_tier").cast(pl.String)).collect()
+    first = pl.col("seq") == 0
+    totals = log.select(
+        ops=first.sum(), new_tokens=pl.col("new_tokens").sum(), first_ns=pl.col("start_ns").min(),
+        last_ns=pl.col("start_ns").max(), recomputed=pl.col("tokens").filter(pl.col("move") == "miss").sum(),
+    ).collect().row(0, named=True)  # fmt: skip
 
+    def add(column: str, moves: Sequence[str], **where: str) -> int:
+        return int(found.filter(pl.col("move").is_in(moves), **where)[column].sum())
 
-def _info(totals: dict[str, Any], rows: int) -> dict[str, Any]:
-    tiers = LOG_ENUMS["from_tier"]
-
-    def bytes_of(side: str, *moves: str) -> dict[str, int]:
-        return {tier: sum(totals[move, side, tier][1] for move in moves) for tier in tiers}
+    def by_tier(column: str, side: str, *moves: str) -> dict[str, int]:
+        return {tier: add(column, moves, **{side: tier}) for tier in LOG_ENUMS["from_tier"]}
 
     plan = {
-        "ops": totals["ops"], "misses": totals["miss"], "promotions": 0, "drops": totals["drop"], "bypasses": 0,
-        "hits": {tier: totals["hit", "from_tier", tier][0] for tier in tiers},
-        "stores": {tier: totals["store", "to_tier", tier][0] for tier in tiers},
-        "demotions": {"gpu>cpu": 0, "gpu>nvme": 0, "cpu>nvme": totals["demote"]},
-        "recomputed_tokens": totals["recomputed"], "read_bytes": bytes_of("from_tier", "hit", "demote"),
-        "write_bytes": bytes_of("to_tier", "store", "demote"), "plan_fingerprint": "0" * 64,
+        "ops": totals["ops"], "misses": add("count", ["miss"]), "promotions": 0, "drops": add("count", ["drop"]),
+        "bypasses": 0, "hits": by_tier("count", "from_tier", "hit"), "stores": by_tier("count", "to_tier", "store"),
+        "demotions": {"gpu>cpu": 0, "gpu>nvme": 0, "cpu>nvme": add("count", ["demote"])},
+        "recomputed_tokens": totals["recomputed"], "read_bytes": by_tier("size", "from_tier", "hit", "demote"),
+        "write_bytes": by_tier("size", "to_tier", "store", "demote"), "plan_fingerprint": "0" * 64,
     }  # fmt: skip
     trace = EXAMPLE["trace"]
     counts = trace["counts"] | {"ops": rows, "tokens_generated": totals["new_tokens"]}

@@ -1,10 +1,6 @@
 """Replays beside fio, a bare loop, and each other: the replayer must measure the device and not itself."""
 
-import json
-import os
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,26 +11,30 @@ import numpy as np
 import polars as pl
 
 from tests.bench.disks import best, fast_disk, fio, throttled
-from tests.bench.measure import PAIRS, show
+from tests.bench.measure import PAIRS, run_process, run_tool, show, summarise
 from tests.support import traces
 from tracegen.generate import generate
-from tracegen.recipe.loading import load_recipe
+from tracegen.recipes.loading import load_recipe
 
 TOKEN = 128 << 10  # bytes of llama3.1-8b
 
 
-def phased(path: Path, size: int, keys: int, reads: int, gap_ns: int = 1000) -> Path:
-    """A trace that writes so many objects of this size, then reads each so often; every op a request of its own."""
-    count = keys * (1 + reads)
-    op = np.concatenate([np.zeros(keys), np.ones(keys * reads)])
-    ids = np.arange(count)
-    values: dict[str, Any] = dict.fromkeys(traces.DTYPES, np.zeros(count))
-    values |= {"op_id": ids, "time_ns": ids * gap_ns, "request_id": ids, "session_id": ids, "user_id": ids}
-    values |= {"turn": np.ones(count), "op": op, "phase": op, "new_tokens": np.ones(count)}
-    values |= {"key": np.concatenate([np.arange(keys), np.tile(np.arange(keys), reads)])}
-    values |= {"tokens": np.full(count, max(1, size // TOKEN))}
+def write_ops(path: Path, size: int, is_read: np.ndarray, key: np.ndarray, gap_ns: int = 1000) -> Path:
+    """A trace of these ops on objects of one size, every op a request of its own."""
+    ids = np.arange(len(key))
+    values: dict[str, Any] = dict.fromkeys(traces.DTYPES, np.zeros(len(key)))
+    values |= dict.fromkeys(("op_id", "request_id", "session_id", "user_id"), ids)
+    values |= {"time_ns": ids * gap_ns, "op": is_read, "phase": is_read, "key": key}
+    values |= dict.fromkeys(("turn", "new_tokens"), np.ones(len(key)))
+    values["tokens"] = np.full(len(key), max(1, size // TOKEN))
     batch = {name: np.asarray(values[name]).astype(dtype) for name, dtype in traces.DTYPES.items()}
     return traces.write(path, batch).path
+
+
+def phased(path: Path, size: int, keys: int, reads: int, gap_ns: int = 1000) -> Path:
+    """A trace that writes so many objects of this size, then reads each so often."""
+    key = np.tile(np.arange(keys), 1 + reads)
+    return write_ops(path, size, np.arange(len(key)) >= keys, key, gap_ns)
 
 
 @dataclass
@@ -50,22 +50,23 @@ class Replay:
     @classmethod
     def of(cls, trace: Path, out: Path, *flags: object, prefix: Sequence[str] = ()) -> "Replay":
         """Run it in a process of its own."""
-        command = [*prefix, sys.executable, "-P", "-m", "replayer", "run", trace, "--model", "llama3.1-8b", "--force"]
-        command += ["--pace", "asap"] * ("--pace" not in flags) + ["-o", out, *flags]
-        process = subprocess.Popen([*map(str, command)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        _, status, usage = os.wait4(process.pid, 0)
-        assert status == 0, (out / "run.json").read_text()[:500]
-        shown = [sys.executable, "-P", "-m", "analysis", "summary", str(out), "--json"]
-        summary = json.loads(subprocess.run(shown, check=True, capture_output=True).stdout)
+        flags = ("--pace", "asap", *flags) if "--pace" not in flags else flags
+        flags = ("--model", "llama3.1-8b", "--force", "-o", out, *flags)
+        used = run_tool("replayer", "run", trace, *flags, prefix=prefix)
         device = pl.read_parquet(out / "device.parquet")
         system_s = (device["system_cpu"] * device["interval_ns"]).sum() / 1e9
         log = pl.read_parquet(out / "moves" / "*.parquet")
-        return cls(log, summary, usage.ru_utime + usage.ru_stime, system_s, usage.ru_maxrss / 1024)
+        return cls(log, summarise(out), used.cpu_s, system_s, used.peak_mib)
 
     @property
     def gb(self) -> float:
         """GB moved."""
         return float(self.log["size_bytes"].sum() / 1e9)
+
+
+def four_workers(mount: Path) -> tuple[object, ...]:
+    """Flags of most replays on a disk."""
+    return ("--workers", 4, "--cache-dir", mount / "c")
 
 
 WANTED = {
@@ -88,16 +89,7 @@ def disk(folder: Path) -> None:
             for layout in ("slab", "files"):
                 runs = []
                 for _ in range(PAIRS + 1):
-                    flags = (
-                        "--layout",
-                        layout,
-                        "--verify",
-                        "off",
-                        "--workers",
-                        4,
-                        "--cache-dir",
-                        mount / "c",
-                    )
+                    flags = (*four_workers(mount), "--layout", layout, "--verify", "off")
                     ours = Replay.of(trace, folder / "run", *flags, *(("--precondition", 3) * (layout == "slab")))
                     runs.append((ours, best(mount, "read", 4, sizes), best(mount, "write", 4, sizes)))
                 runs = runs[1:]
@@ -114,12 +106,10 @@ def cost(folder: Path, mount: Path) -> None:
     trace = phased(folder / "d.parquet", size, keys, reads)
     written, read = keys * size, keys * reads * size
     fios = statistics.median(_fio_cpu_s(mount, written, read) for _ in range(PAIRS)) / ((written + read) / 1e9)
-    start = statistics.median(
-        _cpu_s([sys.executable, "-P", "-m", "replayer", "plan", str(trace), "--model", "tiny-1b"]) for _ in range(3)
-    )
+    start = statistics.median(run_tool("replayer", "plan", trace, "--model", "tiny-1b").cpu_s for _ in range(3))
     print(f"fast disk: objects of 16 MiB; CPU seconds per GB moved beyond fio's {fios:.3f}, planning alone taken off")
     for verify, most in (("off", 0.01), ("stamps", 0.02), ("full", 0.06)):
-        flags = ("--verify", verify, "--workers", 4, "--cache-dir", mount / "c", "--layout", "slab")
+        flags = (*four_workers(mount), "--verify", verify, "--layout", "slab")
         runs = [Replay.of(trace, folder / "run", *flags) for _ in range(PAIRS)]
         mine = statistics.median((run.cpu_s - start) / run.gb for run in runs)
         print(f"  verify {verify:39} {mine - fios:+10.3f} s (wanted at most +{most})", flush=True)
@@ -127,18 +117,12 @@ def cost(folder: Path, mount: Path) -> None:
     print(f"  {'peak memory with 16 workers':46} {run.peak_mib:10.0f} MiB (wanted at most 350)")
 
 
-def _cpu_s(command: list[str]) -> float:
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    usage = os.wait4(process.pid, 0)[2]
-    return usage.ru_utime + usage.ru_stime
-
-
 def _fio_cpu_s(mount: Path, written: int, read: int) -> float:
     """CPU seconds of fio for so many bytes in requests of 1 MiB by 4 jobs, less those of its start."""
     common = ["fio", "--name=x", f"--directory={mount}", "--bs=1M", "--direct=1", "--ioengine=psync", "--numjobs=4"]
     common += ["--group_reporting", f"--size={written // 4}"]
-    seconds = _cpu_s([*common, "--rw=write"])
-    return seconds + _cpu_s([*common, "--rw=read", f"--io_size={read // 4}"])
+    seconds = run_process(*common, "--rw=write").cpu_s
+    return seconds + run_process(*common, "--rw=read", f"--io_size={read // 4}").cpu_s
 
 
 def requests(folder: Path) -> None:
@@ -149,17 +133,8 @@ def requests(folder: Path) -> None:
         for size in ("256K", "512K", "1M", "2M", "4M"):
             figures = []
             for depth in (1, 4):
-                flags = (
-                    "--set",
-                    f"io_size={size}",
-                    "--io-depth",
-                    depth,
-                    "--workers",
-                    4,
-                    "--cache-dir",
-                    mount / "c",
-                )
-                runs = [Replay.of(trace, folder / "run", *flags, "--verify", "off") for _ in range(3)]
+                flags = (*four_workers(mount), "--set", f"io_size={size}", "--io-depth", depth, "--verify", "off")
+                runs = [Replay.of(trace, folder / "run", *flags) for _ in range(3)]
                 figures.append(statistics.median(run.summary["nvme_read_busy_gib_s"] for run in runs))
             print(f"  {size:6} depth 1 {figures[0]:8.2f}   depth 4 {figures[1]:8.2f}", flush=True)
 
@@ -178,13 +153,7 @@ def steady(path: Path, size: int, count: int) -> Path:
     """A trace of one mix from its first op to its last: of each four ops one writes and three read what lies there."""
     ids = np.arange(count)
     is_write, written = ids % 4 == 0, ids // 4
-    values: dict[str, Any] = dict.fromkeys(traces.DTYPES, np.zeros(count))
-    values |= {"op_id": ids, "time_ns": ids * 1000, "request_id": ids, "session_id": ids, "user_id": ids}
-    values |= {"turn": np.ones(count), "op": ~is_write, "phase": ~is_write, "new_tokens": np.ones(count)}
-    values |= {"key": np.where(is_write, written, (ids * 7919) % np.maximum(written // 2, 1))}
-    values |= {"tokens": np.full(count, size // TOKEN)}
-    batch = {name: np.asarray(values[name]).astype(dtype) for name, dtype in traces.DTYPES.items()}
-    return traces.write(path, batch).path
+    return write_ops(path, size, ~is_write, np.where(is_write, written, (ids * 7919) % np.maximum(written // 2, 1)))
 
 
 WHOLE_MIB: Final = {128 << 10: 2200, 1 << 20: 2200, 16 << 20: 6000}
@@ -235,18 +204,7 @@ def _fio_ratio(mount: Path) -> float:
 
 def _throttled(folder: Path, mount: Path, trace: Path, speed: float, *flags: object) -> Replay:
     with throttled(mount, speed) as prefix:
-        return Replay.of(
-            trace,
-            folder / "run",
-            "--workers",
-            4,
-            "--cache-dir",
-            mount / "c",
-            "--layout",
-            "slab",
-            *flags,
-            prefix=prefix,
-        )
+        return Replay.of(trace, folder / "run", *four_workers(mount), "--layout", "slab", *flags, prefix=prefix)
 
 
 def quarter(folder: Path, mount: Path) -> None:
@@ -255,7 +213,7 @@ def quarter(folder: Path, mount: Path) -> None:
     limit = best(mount, "read", 4, ("1M", "4M")) * 1024 / 4
     measured = []
     for _ in range(PAIRS):
-        fast = Replay.of(trace, folder / "run", "--workers", 4, "--cache-dir", mount / "c", "--layout", "slab")
+        fast = Replay.of(trace, folder / "run", *four_workers(mount), "--layout", "slab")
         slow = _throttled(folder, mount, trace, limit)
         name = "nvme_read_busy_gib_s"
         theirs = best(mount, "read", 4, ("1M", "4M")) * 1024 / limit
@@ -345,18 +303,8 @@ def gpu(folder: Path) -> None:
     trace = phased(folder / "g.parquet", 64 << 20, 32, 20)
     measured: dict[str, list[tuple[float, float]]] = {"read": [], "write": []}
     for _ in range(PAIRS + 1):
-        flags = (
-            "--gpu-mem-gb",
-            8,
-            "--storage-capacity-gb",
-            0,
-            "--workers",
-            1,
-            "--set",
-            "io_size=64M",
-            "--verify",
-            "off",
-        )
+        flags = ("--gpu-mem-gb", 8, "--storage-capacity-gb", 0, "--workers", 1)
+        flags += ("--set", "io_size=64M", "--verify", "off")
         log = Replay.of(trace, folder / "run", *flags).log
         for side, theirs in (("read", gib_s(host, device)), ("write", gib_s(device, host))):
             rows = log.filter(pl.col(f"device_{side}_ns") > 0)

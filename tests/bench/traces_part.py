@@ -4,11 +4,9 @@ import json
 import os
 import random
 import statistics
-import subprocess
-import sys
 from pathlib import Path
 
-from tests.bench.measure import elapsed, pairs, show
+from tests.bench.measure import elapsed, pairs, run_tool, show
 
 
 def tokenizer(folder: Path) -> None:
@@ -39,8 +37,7 @@ def tokenizer(folder: Path) -> None:
             encode(text, bos=False, eos=False)
 
     def ours() -> None:
-        command = ["tracegen", "generate", "--sharegpt", source, "-o", folder / "chats.parquet", "--force"]
-        subprocess.run([sys.executable, "-P", "-m", *map(str, command)], check=True, stdout=subprocess.DEVNULL)
+        run_tool("tracegen", "generate", "--sharegpt", source, "-o", folder / "chats.parquet", "--force")
 
     print(f"tokenizer: {source.stat().st_size / 1e6:.0f} MB of conversations")
     show("generate, as a command", pairs(lambda: elapsed(ours), lambda: elapsed(library)), "s", "at most 1.3")
@@ -49,7 +46,7 @@ def tokenizer(folder: Path) -> None:
 def planner(folder: Path, requests: int = 950_000) -> None:
     """`replayer plan` of a long trace as a whole process, against reading and hashing the same trace alone."""
     from tracegen.generate import generate
-    from tracegen.recipe.loading import load_recipe
+    from tracegen.recipes.loading import load_recipe
     from tracegen.schema import Fingerprint, Trace
 
     path = folder / "p.parquet"
@@ -58,8 +55,7 @@ def planner(folder: Path, requests: int = 950_000) -> None:
     tiers = ("--gpu-mem-gb", "2", "--cpu-mem-gb", "16", "--storage-capacity-gb", "100", "--model", "tiny-1b")
 
     def plan(order: str) -> float:
-        command = [sys.executable, "-P", "-m", "replayer", "plan", str(path), *tiers, "--order", order, "--json"]
-        return elapsed(lambda: subprocess.run(command, check=True, capture_output=True))
+        return run_tool("replayer", "plan", path, *tiers, "--order", order, "--json").seconds
 
     def read() -> float:
         def whole() -> None:
@@ -79,10 +75,10 @@ def generator(folder: Path, requests: int = 200_000) -> None:
     """`tracegen generate` on one core against hashing and writing the same ops alone; import against parsing alone."""
     from tracegen.exchange.convert import import_trace
     from tracegen.exchange.options import ImportOptions
-    from tracegen.files.trace_writer import TraceOutput, TraceWriter
     from tracegen.generate import generate
-    from tracegen.recipe.loading import load_recipe
+    from tracegen.recipes.loading import load_recipe
     from tracegen.schema import Metadata, Trace
+    from tracegen.trace.writing import TraceOutput, TraceWriter
 
     print("tracegen, one core")
     path, recipe = folder / "t.parquet", load_recipe(None, {"mix.personas": 1, "users": 1000, "requests": requests})

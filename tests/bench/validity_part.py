@@ -1,14 +1,13 @@
 """How much the order of the plan matters: one load under every order, beside placement that is decided live."""
 
 import json
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.bench.measure import run_tool, summarise, tabulate
 from tracegen.generate import generate
-from tracegen.recipe.loading import load_recipe
+from tracegen.recipes.loading import load_recipe
 
 DEVICE = "nvme=3000,80us"  # MiB/s; simulated, so that every order meets the same drive
 ORDERS = ("trace", "reference:nvme-0.5", "reference:nvme-2", "reference:nvme-7", "live")
@@ -36,47 +35,39 @@ CASES = (
 )
 
 
+HEADS = (
+    "load",
+    "DRAM GiB",
+    "order",
+    "hits cpu",
+    "hits nvme",
+    "misses",
+    "NVMe GiB",
+    "in flight",
+    "tok/s",
+    "TTFB P95 ms",
+)
+
+
 def validity(folder: Path) -> None:
     """The table of docs/validity.md."""
     print(f"orders of the plan, tiny-1b, pace closed, a simulated drive of {DEVICE}, layout null")
-    print(
-        "| load | DRAM GiB | order | hits cpu | hits nvme | misses | NVMe GiB | in flight | tok/s | TTFB P95 ms | order wait |"
-    )
-    print("|---|---|---|---|---|---|---|---|---|---|---|")
+    print("\n".join(tabulate([*HEADS, "order wait"], [])))
     for case in CASES:
         path = folder / "v.parquet"
         recipe = load_recipe(Path("tracegen/recipes") / f"{case.recipe}.toml", case.changes)
         generate(recipe, path, force=True)
         for capacity in case.capacities:
             for order in ORDERS:
-                found = _replayed(path, folder / "run", order, "--cpu-mem-gb", capacity, *case.flags)
-                gib = (found["nvme_read_bytes"] + found["nvme_write_bytes"]) / 2**30
-                figures = (
-                    f"{found['cpu_hits']:,} | {found['nvme_hits']:,} | {found['misses']:,} | {gib:.2f} |"
-                    f" {found['mean_inflight']:.1f} | {found['wall_clock_tok_s']:,.0f} | {found['ttfb_p95_ms']:,.0f} |"
-                    f" {found['order_wait_share']:.1%}"
-                )
-                print(f"| {case.name} | {capacity} | {order.removeprefix('reference:')} | {figures} |", flush=True)
-
-
-def _replayed(trace: Path, out: Path, order: str, *flags: str) -> dict[str, Any]:
-    """The summary of a replay."""
-    how = ("--placement", "live") if order == "live" else ("--order", order)
-    command = [
-        sys.executable,
-        "-P",
-        "-m",
-        "replayer",
-        "run",
-        str(trace),
-        "--model",
-        "tiny-1b",
-        "--layout",
-        "null",
-        "--force",
-    ]
-    command += ["--throttle", DEVICE, "--pace", "closed", "--duration", "unlimited", *how, *flags, "-o", str(out)]
-    subprocess.run(command, check=True, capture_output=True)
-    shown = [sys.executable, "-P", "-m", "analysis", "summary", str(out), "--json"]
-    found: dict[str, Any] = json.loads(subprocess.run(shown, check=True, capture_output=True).stdout)
-    return found
+                how = ("--placement", "live") if order == "live" else ("--order", order)
+                flags = ("--model", "tiny-1b", "--layout", "null", "--throttle", DEVICE, "--pace", "closed", "--force")
+                flags += ("--duration", "unlimited", *how, "--cpu-mem-gb", capacity, *case.flags)
+                run_tool("replayer", "run", path, *flags, "-o", folder / "run")
+                found = summarise(folder / "run")
+                executed = json.loads((folder / "run" / "run.json").read_text())["executed"]
+                counts = (executed["hits"]["cpu"], executed["hits"]["nvme"], executed["misses"])
+                row = [case.name, capacity, order.removeprefix("reference:"), *(f"{count:,}" for count in counts)]
+                row.append(f"{(found['nvme_read_bytes'] + found['nvme_write_bytes']) / 2**30:.2f}")
+                row.append(f"{found['mean_inflight']:.1f}")
+                row += [f"{found[name]:,.0f}" for name in ("wall_clock_tok_s", "ttfb_p95_ms")]
+                print(tabulate([], [[*row, f"{found['order_wait_share']:.1%}"]])[-1], flush=True)

@@ -19,7 +19,7 @@ from tracegen.schema import Trace
 from views.formats import write_file
 
 ENDS = {signal.SIGINT: (130, "Interrupted."), signal.SIGTERM: (143, "Terminated."), signal.SIGHUP: (129, "Hung up.")}
-WRITER, EXPORT = ["tracegen.files.trace_writer", "TraceWriter"], ["tracegen.formats.mooncake"]
+WRITER, EXPORT = ["tracegen.trace.writing", "TraceWriter"], ["tracegen.formats.mooncake"]
 TO = ["-o", "{out}"]
 MADE = ["--set", "mix.personas=1", "--requests", "40", *TO]
 COMMANDS: dict[str, list[str]] = {
@@ -45,8 +45,8 @@ COMMANDS: dict[str, list[str]] = {
     ],
 }
 POINTS: dict[str, tuple[str, list[str], str]] = {
-    "before the output is made": ("generate", ["tracegen.files.trace_writer", "check_output"], "after"),
-    "once its file is open": ("generate", ["tracegen.files.trace_writer", "_PartFiles", "_open"], "after"),
+    "before the output is made": ("generate", ["tracegen.trace.writing", "check_output"], "after"),
+    "once its file is open": ("generate", ["tracegen.trace.writing", "_PartFiles", "_open"], "after"),
     "before the writer is entered": ("parts", [*WRITER, "__enter__"], "before"),
     "while the recipe is surveyed": ("generate", ["tracegen.generate", "survey"], "before"),
     "before the first ops": ("import", [*WRITER, "write"], "before"),
@@ -54,14 +54,14 @@ POINTS: dict[str, tuple[str, list[str], str]] = {
     "while a slice is read": ("slice", ["tracegen.derive.slice", "_select_rows"], "before"),
     "before the last ops": ("scale", [*WRITER, "_finish"], "before"),
     "before the file has its name": ("generate", ["pathlib", "Path", "replace"], "before"),
-    "while what is unfinished is removed": ("parts", ["tracegen.files.outputs", "remove"], "before"),
+    "while what is unfinished is removed": ("parts", ["tracegen.outputs", "remove"], "before"),
     "before analysis has begun": ("metrics", ["analysis.summary.glossary", "find_terms"], "before"),
     "in analysis": ("metrics", ["analysis.summary.glossary", "find_terms"], "after"),
     "while a trace is loaded": ("simulate", ["replayer.questions.cells", "Workload"], "after"),
     "before cells are planned": ("simulate", ["replayer.questions.cells", "CellPlanner", "plan_all"], "before"),
     "while cells are planned": ("simulate", ["replayer.planning.counts", "PlanCounts", "add"], "before"),
     "before the cells have their name": ("simulate", ["pathlib", "Path", "replace"], "before"),
-    "before an export": ("export", [*EXPORT, "read_requests"], "before"),
+    "before an export": ("export", [*EXPORT, "RequestReader"], "before"),
     "in an export": ("export", [*EXPORT, "require_even_blocks"], "after"),
 }
 

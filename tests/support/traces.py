@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 
-from tracegen.files.trace_writer import TraceWriter
 from tracegen.generate import batches, open_sources
-from tracegen.recipe.recipe import Recipe
+from tracegen.recipes.recipe import Recipe
 from tracegen.schema import DTYPES, ENUMS, Columns, Metadata, Trace
+from tracegen.trace.writing import TraceWriter
 from tracegen.workload.schedule import survey
 
 Step = tuple[str, int, int]

@@ -4,7 +4,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tracegen.recipe.recipe import Common, Mix, Persona, Prefix, Rag, Recipe
+from tracegen.recipes.recipe import Common, Mix, Persona, Prefix, Rag, Recipe
 from tracegen.schema import ENUMS, Columns
 
 

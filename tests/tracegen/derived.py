@@ -3,11 +3,11 @@
 from pathlib import Path
 
 from tests.support import traces
-from tracegen.derive.provenance import Derivation
-from tracegen.files.trace_writer import TraceWriter
+from tracegen.derive.derivation import Derivation
 from tracegen.generate import generate
-from tracegen.recipe.recipe import Mix, Rag, Recipe
+from tracegen.recipes.recipe import Mix, Rag, Recipe
 from tracegen.schema import Columns, Trace
+from tracegen.trace.writing import TraceWriter
 
 RECIPE = Recipe(users=9, requests=300, mix=Mix(personas=2, rag=1), rag=Rag(share=0.3, documents=7))
 

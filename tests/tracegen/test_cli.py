@@ -7,7 +7,7 @@ import sys
 import textwrap
 from pathlib import Path
 
-from tests.support.command_line import Run, sentence
+from tests.support.command_line import Run
 from tests.support.paths import DEMO, ROOT, SAMPLE
 from tracegen.schema import Trace
 
@@ -73,15 +73,6 @@ def test_file_names_are_not_taken_for_patterns_or_urls(run: Run, tmp_path: Path)
 def test_too_few_conversations_give_a_warning(run: Run, tmp_path: Path) -> None:
     done = run("tracegen", "generate", DEMO, "--requests", 100_000, "-o", tmp_path / "t.parquet")
     assert "Warning: 100,000 requests were asked for" in done.stderr
-
-
-def test_an_existing_trace_is_kept_unless_forced(run: Run, tmp_path: Path) -> None:
-    path = tmp_path / "t.parquet"
-    path.write_text("precious")
-    sentence(run("tracegen", "generate", DEMO, "-o", path, ok=False), "--force")
-    assert path.read_text() == "precious"
-    run("tracegen", "generate", DEMO, "-o", path, "--force")
-    assert Trace(path).ops > 0
 
 
 def test_the_readme_names_the_demos_trace() -> None:

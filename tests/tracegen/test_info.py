@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections import Counter, OrderedDict
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from tests.support import traces
 from tests.support.command_line import Run, sentence
-from tests.support.imports import EXCERPT, imported
 from tracegen.describe import reuse
 from tracegen.describe.charts import list_charts
 from tracegen.describe.info import describe
@@ -53,22 +52,6 @@ def test_distances_follow_their_definition(
     steps = [(op, key, 1 + key * 3) for op, key in drawn]
     path = tmp_path_factory.getbasetemp() / "reuse.parquet"
     assert measure_reuse(traces.write(path, traces.columns(steps))).distance.tolist() == by_hand(steps)
-
-
-@pytest.mark.parametrize("capacity", [100, 1000])
-def test_an_lru_cache_as_large_as_the_distance_hits(capacity: int, tmp_path: Path) -> None:
-    trace = imported("mooncake", EXCERPT, tmp_path / "t.parquet", tail="full")
-    cache: OrderedDict[int, None] = OrderedDict()
-    hits = 0
-    for batch in trace.batches():
-        for key in batch["key"].tolist():
-            hits += key in cache
-            cache[key] = None
-            cache.move_to_end(key)
-            if len(cache) > capacity:
-                cache.popitem(last=False)
-    found = measure_reuse(trace).distance
-    assert ((found >= 0) & (found <= capacity * 512)).sum() == hits > 0
 
 
 def test_a_sample_of_the_objects_gives_nearly_equal_quantiles(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from tests.support.paths import DEMO
 from tests.tracegen.derived import RECIPE
 from tracegen.errors import InputError
 from tracegen.generate import generate
+from tracegen.schema import Trace
 
 
 def test_a_folder_of_parts_is_the_same_trace(run: Run, tmp_path: Path) -> None:
@@ -53,6 +54,10 @@ def test_only_regular_files_are_replaced(run: Run, tmp_path: Path) -> None:
             run("tracegen", "generate", DEMO, *flags, "-o", tmp_path, "--force", ok=False), f"-o {tmp_path}: a folder"
         )
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+    sentence(run("tracegen", "generate", DEMO, "-o", tmp_path / "notes.txt", ok=False), "--force")
+    assert (tmp_path / "notes.txt").read_text() == "precious"
+    run("tracegen", "generate", DEMO, "-o", tmp_path / "notes.txt", "--force")
+    assert Trace(tmp_path / "notes.txt").ops > 0
 
 
 def test_a_dangling_link_is_not_replaced_unasked(run: Run, demo_trace: Path, tmp_path: Path) -> None:

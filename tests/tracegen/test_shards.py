@@ -20,7 +20,7 @@ from tracegen.derive.merge import merge, merge_shards
 from tracegen.describe.diff import compare_traces
 from tracegen.errors import InputError
 from tracegen.generate import batches, generate, open_sources
-from tracegen.recipe.recipe import Mix, Persona, Prefix, Recipe
+from tracegen.recipes.recipe import Mix, Persona, Prefix, Recipe
 from tracegen.schema import Fingerprint, Metadata, Trace
 from tracegen.workload.schedule import Schedule, list_users, survey
 

@@ -24,7 +24,7 @@ from tracegen.exchange.options import ImportOptions
 from tracegen.formats import EXPORTS, FORMATS, IMPORTS
 from tracegen.formats.export import ExportOptions
 from tracegen.generate import generate
-from tracegen.recipe.loading import load_recipe
+from tracegen.recipes.loading import load_recipe
 from tracegen.trace.metadata import Metadata
 
 _DEFAULTS: Final = ImportOptions()

@@ -16,12 +16,12 @@ from tracegen.commands.options import (
 )
 from tracegen.console.command_line import SECONDS
 from tracegen.console.commands import command, option_group
+from tracegen.derive.derivation import Derivation
 from tracegen.derive.merge import merge as merge_traces
-from tracegen.derive.provenance import Derivation
 from tracegen.derive.scale import scale_trace
 from tracegen.derive.slice import Range, SliceRanges, slice_trace
 from tracegen.errors import InputError
-from tracegen.files.trace_writer import TraceWriter
+from tracegen.trace.writing import TraceWriter
 
 
 @command(

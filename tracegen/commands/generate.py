@@ -12,8 +12,8 @@ from tracegen.console.commands import Name, Word, command, option_group
 from tracegen.console.progress_bars import show_progress
 from tracegen.errors import InputError
 from tracegen.generate import generate as write_trace
-from tracegen.recipe import loading
-from tracegen.recipe.recipe import Recipe
+from tracegen.recipes import loading
+from tracegen.recipes.recipe import Recipe
 
 _DEFAULTS: Final = Recipe()
 

@@ -14,10 +14,10 @@ import tracegen
 from tracegen.console.command_line import Commands, Refused
 from tracegen.console.commands import option_group
 from tracegen.errors import InputError
-from tracegen.files.outputs import find_leftovers, remove_unfinished
-from tracegen.files.trace_writer import TraceOutput
+from tracegen.outputs import find_leftovers, remove_unfinished
 from tracegen.trace.metadata import Metadata
 from tracegen.trace.reading import Trace
+from tracegen.trace.writing import TraceOutput
 
 TRACE_PATH: Final = click.Path(path_type=Path)
 

@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from tracegen.arrays import Ints
-from tracegen.derive.provenance import Derivation, count_of, describe_origin
-from tracegen.derive.renumber import merge_streams, renumber
+from tracegen.derive.derivation import Derivation, count_of, describe_origin, merge_streams, renumber
 from tracegen.errors import InputError
 from tracegen.trace.columns import SHARD_COLUMNS, Columns
 from tracegen.trace.metadata import Metadata
@@ -78,30 +77,27 @@ def _merge_shard_files(traces: Sequence[Trace]) -> Derivation:
 
 
 def _order_shards(traces: Sequence[Trace]) -> list[Trace]:
-    """Put the shards of one recipe in order of their numbers.
-
-    Raises:
-        InputError: one is missing, given twice, of another recipe, or not a shard.
-    """
+    """Put the shards of one recipe in order; refuse a missing, repeated or foreign one."""
     first = traces[0]
     whole = _without_shard(first.metadata)
-    count = (first.metadata.part or {}).get("of", 0)
     shards: dict[int, Trace] = {}
     for trace in traces:
-        shard = trace.metadata.part
-        if shard is None or not count:
+        if trace.metadata.part is None or first.metadata.part is None:
             problem = f"{trace.path} and {first.path}: one is a shard, the other a whole trace"
             raise InputError(problem, "merge only shards, or only whole traces")
-        if _without_shard(trace.metadata) != whole or shard.get("of") != count:
+        count = first.metadata.part["of"]
+        number = trace.metadata.part["index"]
+        if _without_shard(trace.metadata) != whole or trace.metadata.part["of"] != count:
             problem = f"{trace.path} and {first.path} are shards of different traces"
             raise InputError(problem, "make all with the same recipe, inputs and number of shards")
-        number = shard.get("index", -1)
         if number in shards:
             problem = f"{trace.path} and {shards[number].path} are both shard {number}"
             raise InputError(problem, "name each shard once")
         shards[number] = trace
-    needed = min(count, _users_of(whole.recipe))
-    missing = sorted(set(range(needed)) - set(shards))
+    # A shard without a user is not made: only as many as users and documents are needed.
+    retrieves = whole.recipe["rag"]["share"] or whole.recipe["mix"]["rag"]
+    users = whole.recipe["users"] + (whole.recipe["rag"]["documents"] if retrieves else 0)
+    missing = sorted(set(range(min(count, users))) - set(shards))
     if missing:
         remedy = f"make it with `shard={missing[0]}/{count}`"
         raise InputError(f"shard {missing[0]} of {count} is missing", remedy)
@@ -111,9 +107,3 @@ def _order_shards(traces: Sequence[Trace]) -> list[Trace]:
 def _without_shard(metadata: Metadata) -> Metadata:
     """Return the metadata that all shards of a trace have in common."""
     return replace(metadata, part=None, counts={}, fingerprint="")
-
-
-def _users_of(recipe: dict[str, Any]) -> int:
-    """Return the number of users and documents of a recipe: later shards are empty."""
-    retrieves = recipe["rag"]["share"] or recipe["mix"]["rag"]
-    return int(recipe["users"] + (recipe["rag"]["documents"] if retrieves else 0))

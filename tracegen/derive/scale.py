@@ -7,8 +7,7 @@ from typing import Final
 import numpy as np
 
 from tracegen.arrays import Ints
-from tracegen.derive.provenance import Derivation, count_of, describe_origin
-from tracegen.derive.renumber import merge_streams, renumber
+from tracegen.derive.derivation import Derivation, count_of, describe_origin, merge_streams, renumber
 from tracegen.errors import InputError
 from tracegen.trace.columns import COMMON, RAG, SYSTEM, Columns
 from tracegen.trace.reading import Trace

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracegen.arrays import IdTable
-from tracegen.derive.provenance import Derivation, describe_origin
-from tracegen.derive.renumber import renumber
+from tracegen.derive.derivation import Derivation, describe_origin, renumber
 from tracegen.trace.columns import Columns, take_rows
 from tracegen.trace.reading import Trace
 

@@ -12,7 +12,6 @@ from tracegen.arrays import milliseconds_to_ns
 from tracegen.errors import InputError, check_is_file
 from tracegen.exchange.importer import Importer
 from tracegen.exchange.options import ImportOptions
-from tracegen.files.trace_writer import TraceOutput, TraceWriter
 from tracegen.formats import FORMATS
 from tracegen.formats.export import ExportOptions, explain_missing_bytes
 from tracegen.formats.format import Format
@@ -21,6 +20,7 @@ from tracegen.formats.values import BadRowError
 from tracegen.progress import Progress, ignore_progress
 from tracegen.trace.metadata import Metadata
 from tracegen.trace.reading import Trace
+from tracegen.trace.writing import TraceOutput, TraceWriter
 from tracegen.workload.ops import make_ops
 
 
@@ -173,8 +173,7 @@ def _describe_import(
 def _record_rows(metadata: Metadata, rows: Sequence[Rows], licence: str) -> None:
     """Record the files, and the rows left out, in the metadata."""
     for file in rows:
-        source = {"name": file.path.name, "sha256": file.sha256, "licence": licence}
-        metadata.sources.append(source)
+        metadata.sources.append({"name": file.path.name, "sha256": file.sha256, "licence": licence})
         skipped = Counter({f"skipped: {kind}": number for kind, number in file.skipped.items()})
         metadata.counts = dict(Counter(metadata.counts) + file.left_out + skipped)
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from tracegen.arrays import positions
+from tracegen.draws import Purpose, choose, draw
 from tracegen.exchange.block_ids import BlockObjects
 from tracegen.exchange.options import ImportOptions
 from tracegen.exchange.session_table import SessionTable
@@ -20,8 +21,7 @@ from tracegen.exchange.timeline import ImportedSession, Timeline
 from tracegen.exchange.waiting_requests import TOUCH, WaitingRequest, WaitingRequests
 from tracegen.formats.format import Format
 from tracegen.formats.rows import Call
-from tracegen.randomness.draws import Purpose, choose, draw
-from tracegen.recipe.recipe import Qos
+from tracegen.recipes.recipe import Qos
 from tracegen.schema import Columns
 from tracegen.workload.ops import Requests
 

@@ -6,10 +6,10 @@ from collections.abc import Hashable
 from typing import Final
 
 from tracegen.arrays import to_ns
+from tracegen.draws import Purpose, below, chance, draw
 from tracegen.exchange.options import ImportOptions
 from tracegen.exchange.timeline import ImportedSession, Timeline
 from tracegen.formats.rows import Call
-from tracegen.randomness.draws import Purpose, below, chance, draw
 
 # A request of known length only continues a session that it could belong to with this probability.
 CONTINUES: Final = 0.7

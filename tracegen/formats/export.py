@@ -1,8 +1,9 @@
 """Options of an export, and a trace seen request by request."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -72,113 +73,64 @@ class Request:
     tokens: list[int]
 
 
-@dataclass
-class LeftOut:
-    """Numbers of ops and requests of a trace that a list of requests does not express.
-
-    Attributes:
-        requests: requests without prefill; known at the end.
-        decode_ops: ops of decoding.
-        deletes: deletes.
-    """
-
-    requests: int = 0
-    decode_ops: int = 0
-    deletes: int = 0
-
-    def counts(self) -> dict[str, int]:
-        """Return the numbers, as exports report them."""
-        return {
-            "requests_left_out": self.requests,
-            "decode_ops_left_out": self.decode_ops,
-            "deletes_left_out": self.deletes,
-        }
-
-
-@dataclass
-class _RequestsSeen:
-    """The requests of a trace: the tokens that each generates, and whether it has been yielded."""
-
-    trace: Trace
-    generated: IdTable
-    is_seen: bytearray = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.is_seen = bytearray(self.generated.end)
-
-
-def read_requests(trace: Trace, left_out: LeftOut) -> Iterator[Request]:
-    """Yield the requests that touch something in prefill, in order.
+class RequestReader:
+    """Reads a trace request by request, in order, and counts what no request expresses.
 
     It reads the trace twice and holds 9 bytes per request.
-
-    Args:
-        trace: the trace.
-        left_out: counts what no request expresses.
-
-    Raises:
-        InputError: the prefill of a request is interleaved with another's.
     """
-    seen = _RequestsSeen(trace, _sum_generated(trace))
-    rest: Columns | None = None
-    for batch in trace.batches():
-        is_delete = batch["op"] == DELETE
-        is_decode = batch["phase"] != PREFILL
-        left_out.deletes += int(is_delete.sum())
-        left_out.decode_ops += int((is_decode & ~is_delete).sum())
-        rows = np.flatnonzero(~is_decode & ~is_delete)
-        prefill = take_rows(batch, rows)
-        if rest is not None:
-            prefill = concatenate([rest, prefill])
-        # The prefill of a request is in consecutive rows, and that of the last request may
-        # continue in the next batch.
-        end = 0
-        if len(rows):
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+        self._left_out = {"requests_left_out": 0, "decode_ops_left_out": 0, "deletes_left_out": 0}
+        self._generated = IdTable(np.int64)
+        for batch in trace.batches():
+            self._generated.add(batch["request_id"], batch["new_tokens"])
+        self._is_seen = bytearray(self._generated.end)
+
+    def counts(self) -> dict[str, int]:
+        """Count the ops, and the requests without prefill, that were left out, once all are read."""
+        return self._left_out | {"requests_left_out": self._is_seen.count(0)}
+
+    def requests(self) -> Iterator[Request]:
+        """Yield the requests that touch something in prefill; refuse interleaved prefills."""
+        rest: list[Columns] = []
+        for batch in self._trace.batches():
+            is_delete = batch["op"] == DELETE
+            is_decode = batch["phase"] != PREFILL
+            self._left_out["deletes_left_out"] += int(is_delete.sum())
+            self._left_out["decode_ops_left_out"] += int((is_decode & ~is_delete).sum())
+            prefill = concatenate([*rest, take_rows(batch, ~is_decode & ~is_delete)])
+            # The prefill of a request is in consecutive rows, and that of the last request may
+            # continue in the next batch.
             request = prefill["request_id"]
-            end = np.flatnonzero(request != request[-1:]).max(initial=-1) + 1
-        yield from _split_requests(take_rows(prefill, slice(end)), seen)
-        rest = take_rows(prefill, slice(end, None))
-    if rest is not None:
-        yield from _split_requests(rest, seen)
-    left_out.requests = seen.is_seen.count(0)
+            end = int(np.flatnonzero(request != request[-1:]).max(initial=-1)) + 1
+            yield from self._split(take_rows(prefill, slice(end)))
+            rest = [take_rows(prefill, slice(end, None))]
+        yield from self._split(rest[0])
 
-
-def _sum_generated(trace: Trace) -> IdTable:
-    """Sum the tokens that each request generates."""
-    generated = IdTable(np.int64)
-    for batch in trace.batches():
-        generated.add(batch["request_id"], batch["new_tokens"])
-    return generated
-
-
-def _split_requests(rows: Columns, seen: _RequestsSeen) -> Iterator[Request]:
-    """Yield the requests of prefill rows."""
-    request = rows["request_id"]
-    if not len(request):
-        return
-    starts = np.flatnonzero(request != np.concatenate([[-1], request[:-1]]))
-    generated = seen.generated[request[starts]].tolist()
-    keys = rows["key"].tolist()
-    tokens = rows["tokens"].tolist()
-    ends = [*starts[1:].tolist(), len(request)]
-    for begin, end, produced in zip(starts.tolist(), ends, generated, strict=True):
-        number = int(request[begin])
-        if seen.is_seen[number]:
-            problem = f"the prefill of request {number} continues after another request's"
-            remedy = "give all prefill ops of a request the same time"
-            subject = f"{seen.trace.path}, row {rows['op_id'][begin]}"
-            raise InputError(problem, remedy, subject=subject)
-        seen.is_seen[number] = 1
-        yield Request(
-            number=number,
-            time_ns=int(rows["time_ns"][begin]),
-            think_ns=int(rows["think_ns"][begin]),
-            session=int(rows["session_id"][begin]),
-            turn=int(rows["turn"][begin]),
-            generated=produced,
-            keys=keys[begin:end],
-            tokens=tokens[begin:end],
-        )
+    def _split(self, rows: Columns) -> Iterator[Request]:
+        """Yield the requests of prefill rows."""
+        request = rows["request_id"]
+        starts = np.flatnonzero(np.diff(request, prepend=-1))
+        keys = rows["key"].tolist()
+        tokens = rows["tokens"].tolist()
+        for begin, end in pairwise([*starts.tolist(), len(request)]):
+            number = int(request[begin])
+            if self._is_seen[number]:
+                problem = f"the prefill of request {number} continues after another request's"
+                remedy = "give all prefill ops of a request the same time"
+                raise InputError(problem, remedy, subject=f"{self._trace.path}, row {rows['op_id'][begin]}")
+            self._is_seen[number] = 1
+            yield Request(
+                number=number,
+                time_ns=int(rows["time_ns"][begin]),
+                think_ns=int(rows["think_ns"][begin]),
+                session=int(rows["session_id"][begin]),
+                turn=int(rows["turn"][begin]),
+                generated=int(self._generated[request[begin]]),
+                keys=keys[begin:end],
+                tokens=tokens[begin:end],
+            )
 
 
 def require_even_blocks(trace: Trace, request: Request) -> int:

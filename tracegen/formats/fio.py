@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from tracegen.arrays import IdTable, Ints, first_rows
 from tracegen.errors import InputError
-from tracegen.files.outputs import open_output
 from tracegen.formats.export import ExportOptions
 from tracegen.formats.format import Format
+from tracegen.outputs import open_output
 from tracegen.trace.columns import DELETE, WRITE
 from tracegen.trace.reading import Trace
 

@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from tracegen.files.outputs import open_output
-from tracegen.formats.export import ExportOptions, LeftOut, read_requests, require_even_blocks
+from tracegen.formats.export import ExportOptions, RequestReader, require_even_blocks
 from tracegen.formats.format import Format
 from tracegen.formats.rows import Call, Rows
 from tracegen.formats.values import (
@@ -22,6 +21,7 @@ from tracegen.formats.values import (
     parse_block_ids,
     parse_integer,
 )
+from tracegen.outputs import open_output
 from tracegen.trace.reading import Trace
 
 _BLOCK_TOKENS: Final = 512
@@ -69,9 +69,9 @@ def write(trace: Trace, output: Path, options: ExportOptions) -> dict[str, int]:
         InputError: the trace is not made of equal blocks.
     """
     counts = {"requests": 0, "blocks": 0}
-    left_out = LeftOut()
+    reader = RequestReader(trace)
     with open_output(output, force=options.force) as file:
-        for request in read_requests(trace, left_out):
+        for request in reader.requests():
             row = {
                 "block_size": require_even_blocks(trace, request),
                 "hash_ids": request.keys,
@@ -81,7 +81,7 @@ def write(trace: Trace, output: Path, options: ExportOptions) -> dict[str, int]:
             file.write((json.dumps(row) + "\n").encode())
             counts["requests"] += 1
             counts["blocks"] += len(request.keys)
-    return counts | left_out.counts()
+    return counts | reader.counts()
 
 
 FORMAT: Final = Format(

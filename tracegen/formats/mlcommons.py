@@ -19,7 +19,6 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Final
 
-from tracegen.files.outputs import open_output
 from tracegen.formats.export import ExportOptions
 from tracegen.formats.format import Format
 from tracegen.formats.rows import DECODE_BATCH, Call, Rows
@@ -30,6 +29,7 @@ from tracegen.formats.values import (
     parse_integer,
     parse_nanoseconds,
 )
+from tracegen.outputs import open_output
 from tracegen.trace.columns import DECODE, DELETE, PREFILL, READ, WRITE
 from tracegen.trace.reading import Trace
 

@@ -20,13 +20,11 @@ from typing import Final
 
 import numpy as np
 
-from tracegen.files.outputs import open_output
 from tracegen.formats.export import (
     ExportOptions,
-    LeftOut,
     Request,
+    RequestReader,
     format_decimal,
-    read_requests,
     require_even_blocks,
 )
 from tracegen.formats.format import Format
@@ -39,6 +37,7 @@ from tracegen.formats.values import (
     parse_integer,
     parse_nanoseconds,
 )
+from tracegen.outputs import open_output
 from tracegen.trace.columns import DELETE, PREFILL
 from tracegen.trace.reading import Trace
 
@@ -115,18 +114,18 @@ def write(trace: Trace, output: Path, options: ExportOptions) -> dict[str, int]:
         InputError: the trace is not made of equal blocks.
     """
     counts = {"requests": 0, "blocks": 0, "block_tokens": 0}
-    left_out = LeftOut()
+    reader = RequestReader(trace)
     sessions = _find_sessions_of_several_turns(trace)
     with open_output(output, force=options.force) as file:
         if trace.metadata.block_tokens not in (None, _BLOCK_TOKENS):
             file.write(f'{{"block_size": {trace.metadata.block_tokens}}}\n'.encode())
-        for request in read_requests(trace, left_out):
+        for request in reader.requests():
             counts["block_tokens"] = require_even_blocks(trace, request)
             line = _format_request(request, has_turns=request.session in sessions)
             file.write(line.encode())
             counts["requests"] += 1
             counts["blocks"] += len(request.keys)
-    return counts | left_out.counts()
+    return counts | reader.counts()
 
 
 def _find_sessions_of_several_turns(trace: Trace) -> set[int]:

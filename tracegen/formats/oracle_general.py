@@ -13,9 +13,9 @@ import numpy as np
 from tracegen.arrays import IdTable, Ints
 from tracegen.describe.reuse import previous_rows
 from tracegen.errors import InputError
-from tracegen.files.outputs import open_output
 from tracegen.formats.export import ExportOptions
 from tracegen.formats.format import Format
+from tracegen.outputs import open_output
 from tracegen.trace.columns import DELETE
 from tracegen.trace.reading import Trace
 

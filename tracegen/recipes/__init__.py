@@ -1,1 +1,1 @@
-"""Recipes that ship with the tool, by name."""
+"""Recipes: their keys, defaults and limits, how TOML files and flags become one, and those that ship."""

@@ -6,8 +6,8 @@ from fractions import Fraction
 import numpy as np
 
 from tracegen.arrays import Ints, positions, to_ns
-from tracegen.randomness.draws import Purpose, between, choose, draw
-from tracegen.recipe.recipe import Recipe, UserKind
+from tracegen.draws import Purpose, between, choose, draw
+from tracegen.recipes.recipe import Recipe, UserKind
 from tracegen.sources.sessions import Origin, Sessions
 
 

@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from tracegen.arrays import Ints, ranges
-from tracegen.randomness.draws import Purpose, choose, draw
-from tracegen.recipe.recipe import Recipe
+from tracegen.draws import Purpose, choose, draw
+from tracegen.recipes.recipe import Recipe
+from tracegen.trace.metadata import SourceFile
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Origin:
         counts: entries that were read, mended and dropped, by name.
     """
 
-    files: list[dict[str, Any]] = field(default_factory=list)
+    files: list[SourceFile] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
 
 

@@ -17,9 +17,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from tracegen.arrays import Ints, positions, ranges, to_ns
+from tracegen.draws import Purpose, between, draw
 from tracegen.errors import InputError, check_is_file
-from tracegen.randomness.draws import Purpose, between, draw
-from tracegen.recipe.recipe import Recipe, ShareGPTFile
+from tracegen.recipes.recipe import Recipe, ShareGPTFile
 from tracegen.sources.json_stream import read_entries
 from tracegen.sources.sessions import Origin, Sessions
 from tracegen.sources.tokenizers import Tokenizer, count_batches

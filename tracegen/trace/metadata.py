@@ -2,12 +2,12 @@
 
 import hashlib
 import json
-import types
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final, NotRequired, TypedDict, get_type_hints
 
+import msgspec
 import numpy as np
 
 from tracegen.errors import InputError
@@ -15,6 +15,23 @@ from tracegen.trace.columns import DTYPES, Columns
 
 FORMAT_VERSION: Final = 1
 METADATA_KEY: Final = b"kv-trace"
+Positive = Annotated[int, msgspec.Meta(ge=1)]
+
+
+class SourceFile(TypedDict):
+    """A file or a tokenizer that a trace was made from."""
+
+    name: str
+    sha256: NotRequired[Any]
+    licence: NotRequired[Any]
+    digest: NotRequired[Any]
+
+
+class ShardNumber(TypedDict):
+    """The number of a shard, and of how many it is one."""
+
+    index: Annotated[int, msgspec.Meta(ge=0)]
+    of: Positive
 
 
 @dataclass
@@ -38,35 +55,18 @@ class Metadata:
     seed: int
     recipe: dict[str, Any]
     generator: str
-    tokenizer: dict[str, str] | None = None
-    block_tokens: int | None = None
+    tokenizer: SourceFile | None = None
+    block_tokens: Positive | None = None
     prefix_chained: bool = False
-    sources: list[dict[str, str]] = field(default_factory=list)
+    sources: list[SourceFile] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
     fingerprint: str = ""
-    part: dict[str, int] | None = None
+    part: ShardNumber | None = None
     format_version: int = FORMAT_VERSION
 
 
-_METADATA_TYPES: Final[dict[str, type | types.UnionType]] = {
-    "seed": int,
-    "recipe": dict,
-    "generator": str,
-    "counts": dict,
-    "sources": list,
-    "fingerprint": str,
-    "block_tokens": int | None,
-    "prefix_chained": bool | None,
-    "part": dict | None,
-}
-
-
 def read_metadata(path: Path, raw: Mapping[bytes, bytes]) -> Metadata:
-    """Decode a trace's metadata from the key-value entries of its Parquet file.
-
-    Args:
-        path: the file, for messages.
-        raw: the entries.
+    """Decode a trace's metadata from the key-value entries of its Parquet file, `path`.
 
     Raises:
         InputError: there is no entry of a trace, it is damaged, or it is of a newer format.
@@ -76,44 +76,23 @@ def read_metadata(path: Path, raw: Mapping[bytes, bytes]) -> Metadata:
         raise InputError(f"{path} {problem}", "name a trace")
     try:
         values = json.loads(raw[METADATA_KEY])
-        version = values["format_version"]
-        if not _is_count(version, least=1):
-            raise TypeError
+        version = msgspec.convert(values["format_version"], Positive)
     except (ValueError, KeyError, TypeError, RecursionError):
         problem = "its trace metadata is damaged"
         raise InputError(problem, "generate or copy it again", subject=path) from None
     if version > FORMAT_VERSION:
         problem = f"{path} is of trace format {version}, but this release reads {FORMAT_VERSION}"
         raise InputError(problem, "upgrade kv-tier-bench")
-    _check_values(path, values)
-    known = {item.name for item in fields(Metadata)}
-    return Metadata(**{name: value for name, value in values.items() if name in known})
-
-
-def _check_values(path: Path, values: dict[str, Any]) -> None:
-    """Refuse metadata whose entries have wrong types or impossible values."""
-    for name, kind in _METADATA_TYPES.items():
-        if not isinstance(values.get(name), kind):
-            raise _improper(path, name)
-    tokenizer = values.get("tokenizer")
-    named = [*values["sources"], *([tokenizer] if tokenizer is not None else [])]
-    if not all(isinstance(item, dict) and isinstance(item.get("name"), str) for item in named):
-        problem = "its trace metadata has a source or tokenizer without a name"
-        raise InputError(problem, "write it as docs/trace-format.md specifies", subject=path)
+    known = get_type_hints(Metadata, include_extras=True)
+    for name, kind in known.items():
+        try:
+            msgspec.convert(values.get(name), kind)
+        except ValueError:
+            raise _improper(path, name) from None
     part = values.get("part")
-    block = values.get("block_tokens")
-    has_part = part is None or (
-        _is_count(part.get("index")) and _is_count(part.get("of")) and part["index"] < part["of"]
-    )
-    is_sound = {
-        "seed": type(values["seed"]) is int,
-        "counts": all(type(number) is int for number in values["counts"].values()),
-        "block_tokens": block is None or _is_count(block, least=1),
-        "part": has_part,
-    }
-    for name, holds in is_sound.items():
-        if not holds:
-            raise _improper(path, name)
+    if part and part["index"] >= part["of"]:
+        raise _improper(path, "part")
+    return Metadata(**{name: value for name, value in values.items() if name in known})
 
 
 def _improper(path: Path, name: str) -> InputError:
@@ -139,10 +118,6 @@ def has_guessed_sessions(recipe: Mapping[str, Any]) -> bool:
         if isinstance(ancestors, list):
             pending += [item.get("recipe") for item in ancestors if isinstance(item, dict)]
     return False
-
-
-def _is_count(value: object, least: int = 0) -> bool:
-    return type(value) is int and value >= least
 
 
 class Fingerprint:

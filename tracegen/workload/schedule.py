@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from tracegen.arrays import IdTable, Ints, portions, to_ns
-from tracegen.recipe.recipe import Recipe
+from tracegen.recipes.recipe import Recipe
 from tracegen.sources.sessions import Source, draw_sessions
 from tracegen.workload.ops import Requests
 from tracegen.workload.shared_objects import SharedObjects, list_ingestion_times

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracegen.arrays import Ints, positions
-from tracegen.recipe.recipe import Recipe
+from tracegen.recipes.recipe import Recipe
 from tracegen.sources.sessions import Sessions
 from tracegen.workload.turns import ObjectRanges
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracegen.arrays import Ints
-from tracegen.randomness.draws import Purpose, between, chance, choose, draw, zipf_weights
-from tracegen.recipe.recipe import Rag, Recipe
+from tracegen.draws import Purpose, between, chance, choose, draw, zipf_weights
+from tracegen.recipes.recipe import Rag, Recipe
 from tracegen.workload.turns import ObjectRanges, no_ranges
 
 _WIDE_TOKEN_BYTES = 2**18  # models with more KV per token get shorter documents

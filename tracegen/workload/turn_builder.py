@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracegen.arrays import IdTable, Ints, positions, ranges
-from tracegen.randomness.draws import Purpose, chance, choose, draw
-from tracegen.recipe.recipe import Recipe
+from tracegen.draws import Purpose, chance, choose, draw
+from tracegen.recipes.recipe import Recipe
 from tracegen.schema import COMMON, ENUMS, MULTI_TURN, RAG, SYSTEM, USER
 from tracegen.sources.sessions import Sessions, Source
 from tracegen.workload.ops import Requests

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracegen.arrays import Ints, milliseconds_to_ns
+from tracegen.draws import Purpose, below, draw, load_gaps
 from tracegen.errors import InputError
-from tracegen.randomness.draws import Purpose, below, draw, load_gaps
-from tracegen.recipe.recipe import Recipe
+from tracegen.recipes.recipe import Recipe
 from tracegen.sources.sessions import Sessions
 from tracegen.workload.turns import NEVER_NS
 

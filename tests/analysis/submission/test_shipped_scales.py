@@ -14,8 +14,8 @@ from replayer.models.known import find_model
 from tests.support.paths import ROOT
 from tests.support.submissions import PINS
 from tracegen.generate import generate
-from tracegen.recipe.loading import find_recipe, load_recipe, parse_value
-from tracegen.recipe.recipe import Recipe
+from tracegen.recipes.loading import find_recipe, load_recipe, parse_value
+from tracegen.recipes.recipe import Recipe
 
 
 def cases(scale: str) -> list[tuple[Option, Recipe, dict[str, str]]]:

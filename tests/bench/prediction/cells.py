@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import analysis
 from tracegen.generate import generate
-from tracegen.recipe.loading import load_recipe
+from tracegen.recipes.loading import load_recipe
 
 MODEL: Final = "tiny-1b"
 WORKERS: Final = (4, 16)

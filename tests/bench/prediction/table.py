@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import date
 from typing import Any, Final
 
+from tests.bench.measure import tabulate
 from tests.bench.prediction.cells import METRICS, Values
 
 PROFILE: Final = "profile"
@@ -142,11 +143,8 @@ def write_json(rows: Sequence[Row], repeats: Sequence[Repeats], minutes: float) 
 
 def _write_cells(medium: str, rows: Sequence[Row]) -> list[str]:
     heads = [f"{_LABELS[metric]}: measured, predicted, error" for metric in METRICS]
-    lines = [f"### {medium}", "", f"| load | GiB | workers | {' | '.join(heads)} |", "|---" * (3 + len(heads)) + "|"]
-    for row in rows:
-        cells = [_write_cell(row, metric) for metric in METRICS]
-        lines.append(f"| {row.load} | {row.capacity} | {row.workers} | {' | '.join(cells)} |")
-    return [*lines, ""]
+    cells = [[row.load, row.capacity, row.workers, *(_write_cell(row, metric) for metric in METRICS)] for row in rows]
+    return [f"### {medium}", "", *tabulate(["load", "GiB", "workers", *heads], cells), ""]
 
 
 def _write_cell(row: Row, metric: str) -> str:
@@ -165,27 +163,26 @@ def _round(value: float | None) -> str:
 
 def _write_medians(rows: Sequence[Row], media: Sequence[str]) -> list[str]:
     rules = [PROFILE, *dict.fromkeys(rule for row in rows for rule in row.rules)]
-    heads = [_LABELS[metric] for metric in METRICS]
-    lines = [f"| medium | rule | {' | '.join(heads)} | signs right |", "|---" * (3 + len(heads)) + "|"]
+    lines = []
     for medium in (*media, *(["all"] if len(media) > 1 else [])):
         chosen = [row for row in rows if medium in (row.medium, "all")]
         for rule in rules:
-            errors = [median_error(chosen, metric, rule) for metric in METRICS]
-            shown = ["-" if error is None else f"{error:.1%}" for error in errors]
             right, pairs = count_signs(chosen, rule)
             signs = f"{right} of {pairs}" if pairs else "-"
-            lines.append(f"| {medium} | {rule} | {' | '.join(shown)} | {signs} |")
-        ratios = [median_error_of_ratios(chosen, metric) for metric in METRICS]
-        shown = ["-" if error is None else f"{error:.1%}" for error in ratios]
-        lines.append(f"| {medium} | {PROFILE}, ratios to the repeated cell | {' | '.join(shown)} | - |")
-    return [*lines, ""]
+            lines.append([medium, rule, *(_share(median_error(chosen, metric, rule)) for metric in METRICS), signs])
+        ratios = [_share(median_error_of_ratios(chosen, metric)) for metric in METRICS]
+        lines.append([medium, f"{PROFILE}, ratios to the repeated cell", *ratios, "-"])
+    return [*tabulate(["medium", "rule", *_LABELS.values(), "signs right"], lines), ""]
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1%}"
 
 
 def _write_repeats(repeats: Sequence[Repeats]) -> list[str]:
-    heads = [_LABELS[metric] for metric in METRICS]
-    lines = [f"| medium | cell | times | {' | '.join(heads)} |", "|---" * (3 + len(heads)) + "|"]
+    lines = []
     for one in repeats:
         found = [one.deviation(metric) for metric in METRICS]
-        shown = ["-" if pair is None else f"{pair[0]:.1%}, {pair[1]:.1%}" for pair in found]
-        lines.append(f"| {one.medium} | {one.cell} | {len(one.values)} | {' | '.join(shown)} |")
-    return [*lines, ""]
+        shown = [", ".join(map(_share, pair)) if pair else "-" for pair in found]
+        lines.append([one.medium, one.cell, len(one.values), *shown])
+    return [*tabulate(["medium", "cell", "times", *_LABELS.values()], lines), ""]

@@ -9,7 +9,7 @@ from replayer.arrangements.loading import shipped_names
 from tests.support.imports import EXCERPT, imported
 from tests.support.paths import DEMO, ROOT
 from tracegen.generate import generate
-from tracegen.recipe.loading import load_recipe
+from tracegen.recipes.loading import load_recipe
 from tracegen.schema import Trace
 
 PINNED = ROOT / "tests" / "data" / "arrangement_plans.json"

@@ -17,7 +17,7 @@ from tests.replayer import waterfall_oracle
 from tests.support import traces
 from tests.support.imports import imported
 from tracegen.generate import generate
-from tracegen.recipe.loading import find_recipe, load_recipe
+from tracegen.recipes.loading import find_recipe, load_recipe
 from tracegen.schema import DECODE, ENUMS, READ, Columns, Trace
 
 

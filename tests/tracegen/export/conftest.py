@@ -6,7 +6,7 @@ import pytest
 from tests.support import traces
 from tests.support.imports import EXCERPT, imported
 from tests.tracegen.export.exports import STEPS
-from tracegen.recipe.recipe import Mix, Prefix, Recipe
+from tracegen.recipes.recipe import Mix, Prefix, Recipe
 from tracegen.schema import Trace
 
 

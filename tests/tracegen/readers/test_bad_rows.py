@@ -10,39 +10,13 @@ from tests.tracegen.readers.reading import GOOD, HEADERS, LINES, agent, conversa
 from tracegen.errors import InputError
 from tracegen.exchange.convert import import_trace
 from tracegen.exchange.options import ImportOptions
-from tracegen.files.trace_writer import TraceOutput
 from tracegen.formats import rows as calls
 from tracegen.formats import weka
+from tracegen.trace.writing import TraceOutput
 
-NO_INTEGER = [
-    "-1",
-    "true",
-    "1.5",
-    '"1"',
-    "NaN",
-    "Infinity",
-    "-Infinity",
-    "1e400",
-    "null",
-    "[]",
-    "{}",
-    '"\\ud800"',
-    "9" * 309,
-]
-NO_TIME = ["-1", "true", '"1"', "NaN", "Infinity", "1e400", "null", "[1]", "1e300"]
-NO_IDS = [
-    "null",
-    "3",
-    '"3"',
-    "[true, 1]",
-    "[1.0, 2]",
-    '["1", 2]',
-    "[-1, 1]",
-    f"[{2**63}, 1]",
-    "[NaN, 1]",
-    "[1]",
-    "[1, 2, 3]",
-]
+NO_INTEGER = [*'-1 true 1.5 "1" NaN Infinity -Infinity 1e400 null [] {} "\\ud800"'.split(), "9" * 309]
+NO_TIME = '-1 true "1" NaN Infinity 1e400 null [1] 1e300'.split()
+NO_IDS = f'null 3 "3" [true,1] [1.0,2] ["1",2] [-1,1] [{2**63},1] [NaN,1] [1] [1,2,3]'.split()
 
 
 def with_field(format_: str, field: str, value: str) -> bytes:
@@ -190,36 +164,21 @@ def test_a_bad_first_row_does_not_affect_the_others(file: Path) -> None:
 
 WEKA_BAD = [
     ("", "not JSON"),
-    ("[]", "no JSON object"),
     ("{}", "requests: not a list"),
-    (conversation(turn(0, 1))[:-2], "not JSON"),
     (conversation(turn(0, 1)) + "{}", "not JSON"),
-    (conversation(requests=7), "requests: not a list"),
     (conversation(requests=[7]), "requests: not a list"),
     (conversation(agent(1, turn(1, 1)) | {"requests": None}), "requests: not a list"),
     (conversation(turn(-1, 1)), "t: "),
-    (conversation(turn(0, 1) | {"t": "0"}), "t: "),
-    (conversation(turn(float("nan"), 1)), "t: "),
     (conversation({"in": 1, "out": 1, "hash_ids": []}), "t: missing"),
     (conversation(turn(0, 1, out=-1)), "out: "),
-    (conversation(turn(0, 1) | {"in": True}), "in: "),
-    (conversation(turn(0, 1) | {"in": None}), "in: missing"),
-    (conversation(turn(0, 1, tokens=2**28 + 1)), "in: "),
     (conversation(turn(0, 1, 1)), "hash_ids: an id occurs twice"),
-    (conversation(turn(0, 2**63)), "hash_ids: an id is not"),
-    (conversation(turn(0) | {"hash_ids": {}}), "hash_ids: not a list"),
     (conversation(turn(0, 1, tokens=63)), None),
     (conversation(turn(0, 1, tokens=128)), "hash_ids: 1 blocks of 64 for 128 tokens"),
     (conversation(turn(0, 1), agent(1, turn(1, 1), turn(2, 5, 5))), "hash_ids: an id occurs twice"),
     (conversation(turn(0, 1), hash_id_scope="mine"), "hash_id_scope: neither"),
-    (conversation(turn(0, 1), hash_id_scope=["local"]), "hash_id_scope: neither"),
     (conversation(turn(0, 1), block_size=0), "block_size: "),
-    (conversation(turn(0, 1), block_size="64"), "block_size: "),
     (conversation(agent(4e9, turn(0, 1), agent(4e9, turn(0, 1)))), "t: too large for a time"),
     ('{"requests":[' * 100_000, "not JSON"),
-    (conversation(turn(0, 1)) + "\0", "NUL bytes"),
-    (conversation(turn(0, 1)).replace('"t": 0', '"t": ' + "9" * 5000), "not JSON"),
-    (conversation(turn(0, 1)).encode() + b"\xff", "not UTF-8"),
 ]
 
 

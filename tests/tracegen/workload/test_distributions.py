@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from tests.support.paths import ROOT
 from tests.support.traces import made
-from tracegen.recipe.loading import load_recipe
-from tracegen.recipe.recipe import Common, Mix, Persona, Prefix, Rag, Recipe
+from tracegen.recipes.loading import load_recipe
+from tracegen.recipes.recipe import Common, Mix, Persona, Prefix, Rag, Recipe
 from tracegen.schema import ENUMS, Columns
 
 USER, MULTI_TURN, SYSTEM, COMMON, RAG = range(5)

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from tests.support.traces import joined
 from tests.support.workloads import recipes, rows
 from tracegen.arrays import Ints, ranges, to_ns
+from tracegen.draws import Purpose, between, draw
 from tracegen.generate import batches, open_sources
-from tracegen.randomness.draws import Purpose, between, draw
-from tracegen.recipe.recipe import Mix, Prefix, Qos, Rag, Recipe
+from tracegen.recipes.recipe import Mix, Prefix, Qos, Rag, Recipe
 from tracegen.schema import ENUMS, Columns, Fingerprint, Metadata
 from tracegen.sources.sessions import Origin, Sessions, Source
 from tracegen.trace.invariants import Invariants

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracegen.randomness.draws import Purpose, below, between, choose, draw, philox4x32, zipf_weights
+from tracegen.draws import Purpose, below, between, choose, draw, philox4x32, zipf_weights
 
 # Random123's kat_vectors, philox4x32 with 10 rounds: counter, key, result.
 VECTORS = [

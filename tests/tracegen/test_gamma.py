@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.tracegen.randomness import make_gamma_gaps
-from tracegen.randomness.draws import FILE, load_gaps
-from tracegen.recipe.recipe import SHAPES
+from tests.tracegen import make_gamma_gaps
+from tracegen.draws import FILE, load_gaps
+from tracegen.recipes.recipe import SHAPES
 
 
 def test_the_shipped_tables_are_what_the_generator_makes() -> None:

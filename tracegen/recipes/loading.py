@@ -8,10 +8,10 @@ from typing import Any, Final
 import msgspec
 
 from tracegen.errors import InputError
-from tracegen.recipe.recipe import Recipe
+from tracegen.recipes.recipe import Recipe
 from tracegen.typed_files import Table, convert, load_toml, suggest
 
-SHIPPED: Final = Path(__file__).parents[1] / "recipes"
+SHIPPED: Final = Path(__file__).parent
 _PERSONAS: Final[Table] = msgspec.to_builtins(Recipe().personas)
 """The default personas as tables: a file may change some of their keys."""
 

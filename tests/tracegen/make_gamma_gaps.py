@@ -1,4 +1,4 @@
-"""The generator of tracegen/randomness/gamma_gaps.csv: run `python -m tests.tracegen.randomness.make_gamma_gaps`.
+"""The generator of tracegen/gamma_gaps.csv: run `python -m tests.tracegen.make_gamma_gaps`.
 
 Entry i of shape k is the mean of the gamma law with shape k and mean 2^20 between its quantiles i/1024 and
 (i + 1)/1024, rounded: 2^20 · 1024 · (P(k + 1, q(i + 1)) - P(k + 1, q(i))), with P the regularised incomplete
@@ -58,4 +58,4 @@ def table() -> str:
 
 
 if __name__ == "__main__":
-    (ROOT / "tracegen" / "randomness" / "gamma_gaps.csv").write_text(table())
+    (ROOT / "tracegen" / "gamma_gaps.csv").write_text(table())

@@ -11,7 +11,7 @@ from replayer.cli import main as replayer
 from tests.support.paths import ROOT
 from tracegen.cli import main as tracegen
 from tracegen.generate import generate
-from tracegen.recipe.loading import find_recipe, load_recipe
+from tracegen.recipes.loading import find_recipe, load_recipe
 from tracegen.schema import Trace
 
 RECIPES = sorted((ROOT / "tracegen" / "recipes").glob("*.toml"))

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tracegen.errors import InputError
-from tracegen.files.outputs import PartialOutput, check_output, remove, write_failure
+from tracegen.outputs import PartialOutput, check_output, remove, write_failure
 from tracegen.trace.columns import (
     DTYPES,
     ENUMS,

@@ -1,1 +1,0 @@
-"""Output files: traces and others, each written whole or not at all."""
