@@ -22,6 +22,7 @@ from replayer.models.geometry import TokenBytes
 from replayer.planning.pace import Pace
 from replayer.planning.trace_selection import OpSource, Selection
 from tracegen.errors import InputError
+from tracegen.memory import PLANNING, require_for_trace
 from tracegen.schema import DECODE, DTYPES, ENUMS, Columns
 
 BATCH_OPS: Final = 1 << 18
@@ -66,6 +67,11 @@ class Workload:
                 "pass fewer `cycles`, or a slice of the trace",
                 subject=trace.path,
             )
+        counts = trace.metadata.counts
+        chosen = max_ops // selection.part[1]
+        if selection.users is not None and counts.get("users"):
+            chosen = min(chosen, chosen * selection.users // counts["users"])
+        require_for_trace(chosen, counts, PLANNING, cycles=selection.cycles, subject=trace.path)
         self.ops = 0
         self._op = np.empty(max_ops, TRACE_OP)
         self._request = np.zeros(0, TRACE_REQUEST)
