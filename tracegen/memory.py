@@ -124,12 +124,17 @@ def available(
         free = max(0, limit - usage + read_numbers(folder / "memory.stat").get(cached, 0))
         if not memory.bytes or free < memory.bytes:
             memory = Memory(free, f"{folder / allowed} allows {limit / 2**20:,.0f} MiB")
+    own = _read_own_limit()
+    return own if own is not None and own.bytes < memory.bytes else memory
+
+
+def _read_own_limit() -> Memory | None:
+    """Return what `ulimit -v` leaves to this process; None if it is not set."""
     soft, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if soft != resource.RLIM_INFINITY:
-        mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-        if soft - mapped < memory.bytes:
-            memory = Memory(max(0, soft - mapped), f"`ulimit -v` allows {soft / 2**20:,.0f} MiB")
-    return memory
+    if soft == resource.RLIM_INFINITY:
+        return None
+    mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    return Memory(max(0, soft - mapped), f"`ulimit -v` allows {soft / 2**20:,.0f} MiB")
 
 
 def _read_number(path: Path) -> int | None:
