@@ -27,7 +27,7 @@ need = $(if $($(1)),,$(error $(1) is not set; pass $(2)))
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test docs submission sweep lint format types bench clean
+.PHONY: help setup demo test docs submission sweep lint format types sanitize bench clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -87,6 +87,9 @@ format: setup  ## fix style and formatting with ruff
 
 types: setup  ## check types with mypy
 	mypy
+
+sanitize: setup  ## build the core with sanitizers, in build/, and run its oracle tests and some replays
+	$(BIN)/python -m tests.support.sanitizers
 
 bench: setup  ## measure performance next to references; the disk part needs root and fio
 	$(BIN)/python -m tests.bench

@@ -139,19 +139,11 @@ static bool end_if_over(Engine *e) {
 /* ---- The feeder: the plan comes in. ---- */
 static void wake_workers(Engine *e, bool quick);
 
-void engine_feed(Engine *e) {
+static __attribute__((noinline)) void feed(Engine *e) {
     int64_t position = 0, taken = 0, most = e->run.set.most_ops;
     if (most < 0) most = INT64_MAX;
     const PlannedOp *ops;
     const PlannedMove *moves;
-    Attempt attempt;  /* planner_next has its own; all else is under the lock */
-    attempt_begin(&attempt);
-    if (setjmp(attempt.back)) {
-        run_refuse(&e->run);
-        end_if_over(e);
-        pthread_mutex_unlock(&e->lock);
-        return;
-    }
     while (position < most && (taken = planner_next(e->run.planner, FEED_OPS, &ops, &moves)) > 0) {
         pthread_mutex_lock(&e->lock);
         for (int64_t i = 0; i < taken && position < most; i++, position++) {
@@ -177,7 +169,6 @@ void engine_feed(Engine *e) {
         pthread_mutex_unlock(&e->lock);
         if (over) break;
     }
-    attempt_end(&attempt);
     pthread_mutex_lock(&e->lock);
     if (taken == OUT_OF_MEMORY) run_refuse(&e->run);
     else if (position < most && taken < 0) e->run.state.stuck = e->run.stopping = true;
@@ -186,6 +177,19 @@ void engine_feed(Engine *e) {
     end_if_over(e);
     wake_all(e);
     pthread_mutex_unlock(&e->lock);
+}
+
+void engine_feed(Engine *e) {
+    Attempt attempt;  /* planner_next has its own; what runs out of memory here holds the lock */
+    attempt_begin(&attempt);
+    if (setjmp(attempt.back)) {
+        run_refuse(&e->run);
+        end_if_over(e);
+        pthread_mutex_unlock(&e->lock);
+        return;
+    }
+    feed(e);
+    attempt_end(&attempt);
 }
 
 /* Ops become due, for which there may be no memory. */

@@ -14,7 +14,7 @@
 
 enum { WORDS = SECTOR / 8, SECTOR_BITS = 28 };  /* objects of up to 128 GiB, keys below 2^36 */
 
-#if defined(__x86_64__) && defined(__gnu_linux__)
+#if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__SANITIZE_THREAD__)
 #define FAST __attribute__((target_clones("avx2", "default")))
 #else
 #define FAST

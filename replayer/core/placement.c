@@ -67,10 +67,10 @@ Placement *placement_new(const Workload *workload, const Rules *rules, const int
     if (asks_for(rules, has_quota)) p->owner = find_owners(memory, workload);
     if (asks_for(rules, needs_parent)) p->parent = find_parents(memory, workload);
     if (asks_for(rules, needs_future)) {
-        if (!rows) count = workload->ops;
-        for (int64_t position = 0; position < count; position++)
+        int64_t positions = rows ? count : workload->ops;
+        for (int64_t position = 0; position < positions; position++)
             p->key_at[position] = workload->op[rows ? rows[position] : position].key;
-        p->next_use = next_uses(memory, p->key_at, count, workload->keys);
+        p->next_use = next_uses(memory, p->key_at, positions, workload->keys);
     }
     if (asks_for(rules, limits_fetches)) p->fetches = fetches_new(memory, workload);
     if (rules->tail_first) p->prompts = prompts_new(memory, workload);

@@ -329,7 +329,7 @@ static void discard_held(Tier *t, uint64_t key) {
         const Extent *extents = held->extent_list ? held->extent_list : &held->extent;
         for (int64_t i = 0; t->room && i < held->extents; i++)
             extents_give(t->room, extents[i].start / t->unit, extents[i].bytes / t->unit);
-        t->budget += held->size;
+        if (t->room) t->budget += held->size;
         free(held->extent_list);
         remove_held(t, held);
     }

@@ -105,9 +105,7 @@ class Engine:
         self._max_errors = span.max_errors
         self._live = plan.live() if is_live else None
         self._planner = None if is_live else plan.planner()
-        settings = make_settings(plan, verify, chunk, window, span)
-        settings.cores = len(os.sched_getaffinity(0))
-        self._handle: int | None = self._open(settings)
+        self._handle: int | None = self._open(make_settings(plan, verify, chunk, window, span))
         self._crash: BaseException | None = None
         self._delays = RunDelays()
         self.began_ns = 0
@@ -115,6 +113,7 @@ class Engine:
 
     def _open(self, settings: EngineSettings) -> int:
         """Create the compiled engine."""
+        settings.cores = len(os.sched_getaffinity(0))
         tiers, payload = self._kept
         handles = (ctypes.c_void_p * len(tiers))(*(None if tier is None else tier.engine_handle for tier in tiers))
         handle: int = _new(

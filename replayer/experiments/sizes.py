@@ -7,13 +7,13 @@ from typing import Final
 
 import msgspec
 
-from replayer.machine import free_memory
 from replayer.machine.reserve import Reserve, free_bytes
 from replayer.options.command_line import option_words, parse_words
 from replayer.options.resolving import Values, overlay_recipe, resolve_plan
 from replayer.options.types import UNLIMITED
 from replayer.planning.plan import Plan
 from replayer.tiers import gpu
+from tracegen import memory
 from tracegen.schema import Trace
 
 CAPACITIES: Final = {"gpu_mem_gb": "gpu", "cpu_mem_gb": "cpu", "storage_capacity_gb": "nvme"}
@@ -43,7 +43,7 @@ def find_room(cache_dir: Path | None, gpu_device: str) -> Room:
         gpu_device: by PyTorch's name.
     """
     absent = {}
-    free = {"gpu": 0, "cpu": free_memory.available().bytes, "nvme": 0}
+    free = {"gpu": 0, "cpu": memory.available().bytes, "nvme": 0}
     try:
         free["gpu"] = gpu.free_gpu_bytes(gpu_device)
     except gpu.MissingGpuError as error:

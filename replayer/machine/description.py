@@ -2,13 +2,13 @@
 
 import os
 import platform
-import re
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
 from replayer.record.code_digests import code_digests
+from tracegen.control_groups import list_mounts
+from tracegen.memory import meminfo
 
 BLOCKS: Final = Path("/sys/dev/block")
 PACKAGES = ("kv-tier-bench", "numpy", "polars", "pyarrow")
@@ -29,16 +29,11 @@ def describe() -> dict[str, Any]:
     }
 
 
-def meminfo(name: str) -> int:
-    """Read a field of /proc/meminfo in bytes; 0 if there is none."""
-    return int((_field("/proc/meminfo", name) or "0 kB").split()[0]) * 1024
-
-
 def storage(path: Path) -> dict[str, Any]:
     """Describe the file system, mount and block device under a path (proc(5), mountinfo)."""
     device_number = path.stat().st_dev
     wanted = f"{os.major(device_number)}:{os.minor(device_number)}"
-    same = [mount for mount in mounts() if mount.number == wanted]
+    same = [mount for mount in list_mounts() if mount.number == wanted]
     above = [mount for mount in same if path.resolve().is_relative_to(mount.point)]
     if not same:
         unknown = dict.fromkeys(("filesystem", "mount_point", "mount_options"))
@@ -53,49 +48,6 @@ def storage(path: Path) -> dict[str, Any]:
         "device": mount.device,
         "device_model": model_of(_block_number(device_number, mount.device)),
     }
-
-
-@dataclass(frozen=True)
-class Mount:
-    """A line of mountinfo.
-
-    Attributes:
-        number: of the file system, as major:minor.
-        root: the directory of the file system that is mounted.
-        point: the directory it is mounted on.
-        options: of the mount.
-        kind: type of the file system.
-        device: the device that is mounted.
-        super_options: options of the file system.
-    """
-
-    number: str
-    root: str
-    point: str
-    options: str
-    kind: str
-    device: str
-    super_options: str
-
-
-def mounts(path: Path = Path("/proc/self/mountinfo")) -> list[Mount]:
-    """List the mounts of this process.
-
-    Raises:
-        OSError: the kernel does not list them.
-    """
-    entries = []
-    for line in path.read_text().splitlines():
-        before, _, after = line.partition(" - ")
-        _, _, number, root, point, options, *_ = map(_unescape, before.split())
-        kind, device, super_options = map(_unescape, after.split())
-        entries.append(Mount(number, root, point, options, kind, device, super_options))
-    return entries
-
-
-def _unescape(word: str) -> str:
-    """Decode the spaces and backslashes of a word, which mountinfo writes as octal numbers."""
-    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), word)
 
 
 def model_of(number: str) -> str | None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from time import perf_counter_ns
 from typing import Any, Final
 
-from replayer.machine.control_groups import list_groups, read_numbers
+from tracegen.control_groups import list_groups, read_numbers
 
 EVERY_S: Final = 1.0
 WRITE_ROWS: Final = 30

@@ -8,7 +8,7 @@ from typing import Any, Final
 from replayer.models.caches import attention, delta_net, latent_attention, mamba1, mamba2
 from replayer.models.geometry import Layer, LayerCache, Model
 from replayer.models.layer_kinds import LayerKind, UnknownCacheError, list_layer_kinds
-from tracegen.errors import InputError
+from tracegen.errors import InputError, check_is_file
 
 _STATE_BYTES: Final = {"float32": 4, "float16": 2, "bfloat16": 2, "auto": 2}
 _MAX_BYTES: Final = 2**40
@@ -22,6 +22,7 @@ def read_config(path: Path) -> Model:
         InputError: the file cannot be read, is no model's, or describes layers whose cache is not
             known.
     """
+    check_is_file(path, "a Hugging Face config.json")
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
         return parse_config(path.parent.name or path.stem, config)

@@ -22,6 +22,7 @@ from replayer.models.geometry import TokenBytes
 from replayer.planning.pace import Pace
 from replayer.planning.trace_selection import OpSource, Selection
 from tracegen.errors import InputError
+from tracegen.memory import PLANNING, require_for_trace
 from tracegen.schema import DECODE, DTYPES, ENUMS, Columns
 
 BATCH_OPS: Final = 1 << 18
@@ -59,15 +60,9 @@ class Workload:
         bytes_per_token: TokenBytes,
         arrangement: Arrangement = WATERFALL,
     ) -> None:
-        max_ops = trace.ops * selection.cycles
-        if max_ops > _MAX_NUMBER:
-            raise InputError(
-                f"{max_ops:,} ops are more than {_MAX_NUMBER:,}",
-                "pass fewer `cycles`, or a slice of the trace",
-                subject=trace.path,
-            )
+        most_ops = _count_ops(trace, selection)
         self.ops = 0
-        self._op = np.empty(max_ops, TRACE_OP)
+        self._op = np.empty(most_ops, TRACE_OP)
         self._request = np.zeros(0, TRACE_REQUEST)
         self._key = np.zeros(0, TRACE_KEY)
         if selection == Selection():
@@ -254,6 +249,23 @@ class Workload:
             "turn": requests["turn"],
             **{name: ops[name] for name in ("step", "qos", "phase", "source", "new_tokens")},
         }
+
+
+def _count_ops(trace: OpSource, selection: Selection) -> int:
+    """Return the most ops that may be selected, unless they are too many or their memory is lacking."""
+    most_ops = trace.ops * selection.cycles
+    if most_ops > _MAX_NUMBER:
+        raise InputError(
+            f"{most_ops:,} ops are more than {_MAX_NUMBER:,}",
+            "pass fewer `cycles`, or a slice of the trace",
+            subject=trace.path,
+        )
+    counts = trace.metadata.counts
+    likely = most_ops // selection.part[1]
+    if selection.users is not None and counts.get("users"):
+        likely = min(likely, likely * selection.users // counts["users"])
+    require_for_trace(likely, counts, PLANNING, cycles=selection.cycles, subject=trace.path)
+    return most_ops
 
 
 def _grow(table: NDArray[Any], highest: int) -> NDArray[Any]:

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from typing import Final, cast
 
 from replayer.machine import description
-from replayer.machine.free_memory import available
 from replayer.machine.reserve import free_bytes
 from replayer.options.settings import Settings
 from replayer.planning.moves import GPU
@@ -27,6 +26,7 @@ from replayer.profiling.tier_fit import (
 from replayer.record.conditions import Tier
 from replayer.tiers import cache_dir, gpu
 from tracegen.errors import InputError, ToolError
+from tracegen.memory import available
 
 _MOST_ROOM: Final = 1 << 30
 """Bytes of objects in a tier at most: enough for 64 workers with 4 MiB each, and no caches."""

@@ -3,7 +3,7 @@
 import resource
 from typing import Final
 
-from replayer.machine import description, free_memory
+from replayer.machine import description
 from replayer.machine.reserve import find_existing, free_bytes
 from replayer.options.settings import Settings
 from replayer.planning.counts import PlanSummary
@@ -17,6 +17,7 @@ from replayer.run.footprint import most_objects, nvme_room
 from replayer.tiers.cpu import arena_bytes
 from replayer.tiers.disk import SLAB
 from replayer.tiers.payload import MAX_OBJECT
+from tracegen import memory
 from tracegen.errors import InputError
 
 _GIB: Final = 2**30
@@ -95,28 +96,22 @@ def _largest_object(plan: Plan, summary: PlanSummary | None) -> int:
 
 def _check_memory(plan: Plan, summary: PlanSummary | None, settings: Settings, ranks: int) -> None:
     """Refuse a cpu tier and buffers that do not fit the memory."""
-    available = free_memory.available()
-    if not available.bytes:
-        return
-    free = available.bytes // ranks
+    available = memory.available()
     arena = 0
     if plan.usable[CPU]:
         objects = most_objects(plan, summary, settings.window)[CPU]
         arena = arena_bytes(plan.capacity[CPU] or 0, objects)
-    if arena > free:
-        raise InputError(
-            f"the tier takes {arena / _GIB:.1f} GiB, but {available.format(ranks)}",
-            f"pass at most {_gib_below(free * 0.9)}",
-            setting="cpu_mem_gb",
-        )
-    buffers = settings.demand.workers * settings.chunk
-    if arena + buffers > free:
-        raise InputError(
-            f"their buffers take {buffers / _GIB:.1f} GiB, but {available.format(ranks)}",
-            "pass fewer, or a smaller `io_size` or `io_depth`",
-            subject=settings.demand.workers,
-            setting="workers",
-        )
+    most = _gib_below(available.bytes // ranks * 0.9)
+    available.require(arena, "the tier takes", f"pass at most {most}", shares=ranks, setting="cpu_mem_gb")
+    left = memory.Memory(max(0, available.bytes - arena * ranks), available.limit)
+    left.require(
+        settings.demand.workers * settings.chunk,
+        "their buffers take",
+        "pass fewer, or a smaller `io_size` or `io_depth`",
+        shares=ranks,
+        subject=settings.demand.workers,
+        setting="workers",
+    )
 
 
 def _check_disk(

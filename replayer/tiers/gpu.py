@@ -10,10 +10,10 @@ from time import perf_counter_ns
 from typing import Any, Self
 
 from replayer.bindings.compiled import call
-from replayer.machine import free_memory
 from replayer.tiers.base import ALIGNMENT, Buffer, HostBuffer, OpenObject, PlainObject
 from replayer.tiers.free_extents import Extents, find_pieces
 from replayer.tiers.request import TierRequest
+from tracegen import memory
 from tracegen.errors import InputError, missing_package
 
 _new_elsewhere = call("tier_elsewhere")
@@ -87,7 +87,7 @@ def free_gpu_bytes(device: str, alternative: str = _NO_GPU_TIER) -> int:
     """
     torch = load_torch(device, alternative)
     if device == "cpu":
-        return free_memory.available().bytes // 4
+        return memory.available().bytes // 4
     return int(torch.cuda.mem_get_info(device)[0])
 
 

@@ -188,6 +188,29 @@ def modules_in_folders() -> Counter[str]:
     return Counter(str(path.parent.relative_to(ROOT)) for path in MODULES if path.name != "__init__.py")
 
 
+C_SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package / "core").rglob("*.[ch]"))
+_ALLOCATION = re.compile(r"(?:([\w>-]+) = )?\b(?:malloc|calloc|realloc|aligned_alloc)\(")
+
+
+def unchecked_allocations(source: str) -> list[str]:
+    """List the allocations of a C source that nothing compares with NULL in the lines that follow."""
+    lines = source.splitlines()
+    unchecked = []
+    for number, line in enumerate(lines, 1):
+        found = _ALLOCATION.search(line)
+        after = " ".join(lines[number : number + 5])
+        if found and "checked(" not in line:
+            name = re.escape(found[1] or "")
+            if not name or not re.search(rf"(!|if \(|&& |checked\(){name}\b", after):
+                unchecked.append(f"{number}: {line.strip()}")
+    return unchecked
+
+
+def asserts_in_c() -> int:
+    """Count the asserts of the compiled code."""
+    return sum(len(re.findall(r"\bassert\(", path.read_text())) for path in C_SOURCES)
+
+
 def quantile(values: list[int], share: float) -> int:
     """Give a quantile of whole numbers, as the ratchets always did."""
     return sorted(values)[int(len(values) * share)]

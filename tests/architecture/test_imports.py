@@ -11,7 +11,7 @@ from tests.support.paths import ROOT
 STACKS = {
     "tracegen": (
         "__main__ cli commands exchange formats generate derive describe workload sources console recipes"
-        " schema trace outputs draws arrays typed_files progress errors"
+        " schema trace outputs draws arrays typed_files progress memory control_groups errors"
     ),
     "replayer": (
         "__main__ cli commands experiments profiling run live engine questions options prediction planning tiers"
@@ -27,7 +27,14 @@ STACKS = {
 DOORS = {
     "views": {"tracegen.errors"},
     "tracegen": set(),
-    "replayer": {"tracegen.schema", "tracegen.errors", "tracegen.progress", "tracegen.typed_files"},
+    "replayer": {
+        "tracegen.schema",
+        "tracegen.errors",
+        "tracegen.progress",
+        "tracegen.typed_files",
+        "tracegen.memory",
+        "tracegen.control_groups",
+    },
     "analysis": {"tracegen.schema", "tracegen.errors", "tracegen.progress", "tracegen.typed_files", "replayer.schema"},
 }
 """The modules of other packages that each package may import, beside those of `views`."""

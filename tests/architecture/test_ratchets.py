@@ -51,6 +51,14 @@ def test_folders_hold_few_modules() -> None:
     assert count <= 15, folder
 
 
+def test_compiled_code_checks_its_memory_and_asserts_its_invariants() -> None:
+    found = {str(path): measures.unchecked_allocations(path.read_text()) for path in measures.C_SOURCES}
+    assert not any(found.values()), found
+    assert measures.asserts_in_c() >= 60
+    unchecked = "int *a = malloc(8);\n*a = 1;\nint *b = calloc(1, 8);\nif (!b) return;\nuse(realloc(b, 9));"
+    assert [line[0] for line in measures.unchecked_allocations(unchecked)] == ["1", "5"]
+
+
 def test_the_measures_see_what_they_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """A module that breaks every rule is counted by every measure."""
     monkeypatch.setattr(measures, "CODE", measures.parse({ROOT / "tracegen" / "trace" / "bad.py": BAD}))

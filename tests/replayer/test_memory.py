@@ -6,11 +6,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
-from replayer.machine import description as machine
-from replayer.machine import free_memory as memory
+import replayer.cli
+import tracegen.cli
 from tests.support import traces
 from tests.support.paths import ROOT
+from tracegen import memory
 
 MIB = 1 << 20
 V2 = {"limit": "memory.max", "usage": "memory.current", "cached": "inactive_file"}
@@ -24,7 +26,7 @@ IN_GROUP = {2: "0::{group}", 1: "3:cpu:/elsewhere\n2:memory:{group}\n0::/"}
 
 @pytest.fixture(autouse=True)
 def machine_of_8_gib(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "meminfo", lambda _: 8192 * MIB)
+    monkeypatch.setattr(memory, "meminfo", lambda _: 8192 * MIB)
 
 
 class Groups:
@@ -62,7 +64,7 @@ def test_a_group_leaves_its_limit_less_its_usage_without_cached_files(groups: Gr
     free = groups.available("/a")
     assert free.bytes == (200 - 50 + 20) * MIB
     limit = groups.place / "sys/fs/cgroup/a" / groups.files["limit"]
-    assert free.format(2) == f"0.1 GiB of memory are available ({limit} allows 200 MiB)"
+    assert free.format(2) == f"85 MiB of memory are available ({limit} allows 200 MiB)"
 
 
 def test_the_group_that_leaves_least_counts(groups: Groups) -> None:
@@ -83,6 +85,34 @@ def test_a_containers_own_group_may_be_the_root(groups: Groups) -> None:
     assert groups.available("/../other").bytes == 200 * MIB
 
 
+@pytest.mark.parametrize("command", ["plan {} --model tiny-1b --cpu-mem-gb 1 --set cycles=4", "info {}"])
+def test_a_trace_that_does_not_fit_is_refused_before_it_is_read(
+    command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    trace = traces.write(tmp_path / "t.parquet", traces.columns([("w", 0, 5), ("d", 0, 5)], [0, 0]))
+    monkeypatch.setattr(memory, "meminfo", lambda _: 900)
+    tool = tracegen.cli.main if command.startswith("info") else replayer.cli.main
+    done = CliRunner().invoke(tool, command.format(trace.path).split())
+    assert done.exit_code == 2
+    assert "0 MiB of memory are available" in done.stderr
+
+
+def test_the_limit_of_virtual_memory_counts() -> None:
+    script = "import resource as r; r.setrlimit(r.RLIMIT_AS, (1 << 31, -1)); from tracegen.memory import available; print(available())"
+    done = subprocess.run([sys.executable, "-c", script], check=True, cwd=ROOT, capture_output=True, text=True)
+    assert "`ulimit -v` allows 2,048 MiB" in done.stdout
+
+
+def test_memory_that_runs_out_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise MemoryError("Unable to allocate 7.45 GiB")
+
+    monkeypatch.setattr(tracegen, "read", fail)
+    done = CliRunner().invoke(tracegen.cli.main, ["info", "t.parquet"])
+    assert done.exit_code == 2
+    assert done.stderr.startswith("Error: memory ran out (Unable to allocate 7.45 GiB); ")
+
+
 def test_a_container_that_is_too_small_is_refused_before_the_kernel_kills_it(tmp_path: Path) -> None:
     """In a real control group of 200 MiB, version 1; skipped if this user cannot make one."""
     group = Path(f"/sys/fs/cgroup/memory/kv-test-{os.getpid()}")
@@ -99,5 +129,5 @@ def test_a_container_that_is_too_small_is_refused_before_the_kernel_kills_it(tmp
     finally:
         group.rmdir()
     assert done.returncode == 2, done.stderr
-    assert "Error: --cpu-mem-gb: the tier takes 1.0 GiB, but 0." in done.stderr
+    assert "Error: --cpu-mem-gb: the tier takes 1.0 GiB, but " in done.stderr
     assert f"({group}/memory.limit_in_bytes allows 200 MiB); pass at most 0." in done.stderr

@@ -5,13 +5,13 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import click
 from click.core import ParameterSource
 
 import tracegen
-from tracegen.console.command_line import Commands, Refused
+from tracegen.console.command_line import Commands
 from tracegen.console.commands import option_group
 from tracegen.errors import InputError
 from tracegen.outputs import find_leftovers, remove_unfinished
@@ -25,13 +25,7 @@ TRACE_PATH: Final = click.Path(path_type=Path)
 class TraceCommands(Commands):
     """The commands of tracegen, which leave no unfinished file."""
 
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run the command."""
-        try:
-            return super().invoke(ctx)
-        except MemoryError:
-            remedy = "lower users, documents, prompts or tokens, or raise block_tokens"
-            raise Refused(InputError("out of memory", remedy), {}) from None
+    memory_remedy = "lower users, documents, prompts or tokens, or raise block_tokens"
 
     def clean_up_after_signal(self, ctx: click.Context) -> Sequence[str]:
         """Remove unfinished files; return sentences on what the user can do next."""

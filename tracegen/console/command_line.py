@@ -1,5 +1,6 @@
 """Command line code of all packages: groups of commands, their errors, quantities with units."""
 
+import errno
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -160,7 +161,12 @@ class Commands(click.Group):
 
     An error, also one of the operating system, becomes one sentence. A signal ends the process with
     exit code 128 + its number, after all files have been closed.
+
+    Attributes:
+        memory_remedy: what to do if memory runs out.
     """
+
+    memory_remedy = "use a slice of the trace, smaller tiers or fewer workers, or a larger machine"
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments; refuse empty ones, which unset variables of a shell leave."""
@@ -182,6 +188,9 @@ class Commands(click.Group):
             raise  # click handles it: the reader has gone
         except OSError as error:  # of a path or an output that no check has met
             raise Refused(explain_os_error(error), {}) from None
+        except MemoryError as error:
+            problem = f"memory ran out ({error})" if str(error) else "memory ran out"
+            raise Refused(InputError(problem, self.memory_remedy), {}) from None
         except KeyboardInterrupt as interrupt:
             end(interrupt, *self.clean_up_after_signal(ctx))
 
@@ -192,6 +201,8 @@ class Commands(click.Group):
 
 def explain_os_error(error: OSError) -> InputError:
     """Convert an error of the operating system into one for the user."""
+    if error.errno == errno.ENOMEM:
+        return InputError("memory ran out", Commands.memory_remedy)
     subject = error.filename or "the output"
     return InputError(error.strerror or str(error), "name another file", subject=subject)
 

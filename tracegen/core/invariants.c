@@ -42,29 +42,28 @@ typedef struct {
     int64_t described, violations;
 } Invariants;
 
-static void *zeros(int64_t count, size_t size) {
-    void *memory = calloc((size_t)count + 1, size);
-    if (!memory) abort();
-    return memory;
-}
-
-Invariants *invariants_new(int64_t ops) {
-    Invariants *s = zeros(1, sizeof *s);
-    s->ops = ops;
-    s->highest_request = s->highest_key = -1;
-    s->requests = zeros(ops, sizeof *s->requests);
-    s->sessions = zeros(ops, sizeof *s->sessions);
-    s->request_of_user = zeros(ops, sizeof *s->request_of_user);
-    s->tokens_of_key = zeros(ops, sizeof *s->tokens_of_key);
-    return s;
-}
-
 void invariants_free(Invariants *s) {
     free(s->requests);
     free(s->sessions);
     free(s->request_of_user);
     free(s->tokens_of_key);
     free(s);
+}
+
+/* Return NULL if there is not enough memory. */
+Invariants *invariants_new(int64_t ops) {
+    size_t ids = (size_t)ops + 1;
+    Invariants *s = calloc(1, sizeof *s);
+    if (!s) return NULL;
+    s->ops = ops;
+    s->highest_request = s->highest_key = -1;
+    s->requests = calloc(ids, sizeof *s->requests);
+    s->sessions = calloc(ids, sizeof *s->sessions);
+    s->request_of_user = calloc(ids, sizeof *s->request_of_user);
+    s->tokens_of_key = calloc(ids, sizeof *s->tokens_of_key);
+    if (s->requests && s->sessions && s->request_of_user && s->tokens_of_key) return s;
+    invariants_free(s);
+    return NULL;
 }
 
 static void expect(Invariants *s, bool holds, int64_t rule) {

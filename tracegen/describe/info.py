@@ -9,6 +9,7 @@ import polars as pl
 from tracegen.describe.reuse import QUANTILES as DISTANCES
 from tracegen.describe.reuse import Reuse
 from tracegen.errors import InputError, format_count
+from tracegen.memory import DESCRIBING, require_for_trace
 from tracegen.trace.metadata import has_guessed_sessions
 from tracegen.trace.reading import Trace
 from views.answer import Answer, Chart, Column, Table
@@ -31,6 +32,7 @@ def describe(trace: Trace) -> Facts:
     Raises:
         InputError: the trace cannot be read.
     """
+    require_for_trace(trace.ops, trace.metadata.counts, DESCRIBING, subject=trace.path)
     # As text: phases and sources are sorted by their names.
     rows = trace.frame().with_columns(pl.col("op", "phase", "source").cast(pl.String))
     is_read = pl.col("op") == "read"

@@ -123,6 +123,9 @@ class Invariants:
     Args:
         ops: number of ops in the trace.
 
+    Raises:
+        MemoryError: there is not enough memory.
+
     Attributes:
         violations: number of violations so far; only the first hundred are described.
     """
@@ -132,6 +135,8 @@ class Invariants:
         self._row = 0
         self.violations = 0
         self._state: int | None = _new(ops)
+        if self._state is None:
+            raise MemoryError(f"to check {ops:,} ops")
 
     def feed(self, batch: Columns) -> Iterator[Problem]:
         """Yield the violations in the next batch, by row, up to a hundred in the whole trace."""

@@ -111,6 +111,8 @@ class Trace:
         except FileNotFoundError:
             remedy = f"make one with `tracegen generate … -o {path}`"
             raise InputError("no such trace", remedy, subject=path) from None
+        except MemoryError:
+            raise
         except (OSError, ValueError, pa.ArrowException) as error:
             problem = f"{path} is not a readable Parquet file ({_first_line(error)})"
             raise InputError(problem, "generate or copy it again") from None
@@ -176,6 +178,8 @@ class Trace:
                 for batch in file.iter_batches(size, columns=names):
                     yield {name: self._decode(batch.column(name), name, start) for name in names}
                     start += batch.num_rows
+        except MemoryError:  # Arrow's is one of its exceptions, too
+            raise
         except (OSError, KeyError, ValueError, pa.ArrowException) as error:
             problem = f"{self.path} cannot be read after row {start} ({_first_line(error)})"
             raise InputError(problem, "copy it again") from None

@@ -10,6 +10,7 @@ from analysis.summary.summary import summarise
 from replayer.machine import description as machine
 from tests.replayer.places.replays import Lines, replayed
 from tests.support.command_line import Run
+from tracegen.control_groups import list_mounts
 from tracegen.schema import Trace
 
 
@@ -22,8 +23,8 @@ def mounted(monkeypatch: pytest.MonkeyPatch, place: Path, *points: str, kind: st
     ]
     (place / "mountinfo").write_text("\n".join(lines) + "\n")
     monkeypatch.undo()
-    entries = machine.mounts(place / "mountinfo")
-    monkeypatch.setattr(machine, "mounts", lambda: entries)
+    entries = list_mounts(place / "mountinfo")
+    monkeypatch.setattr(machine, "list_mounts", lambda: entries)
 
 
 def test_storage_describes_the_mount_that_the_path_goes_through(

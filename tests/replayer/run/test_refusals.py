@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from replayer.machine import description as machine
 from replayer.models.geometry import TokenBytes
 from replayer.planning.plan import PlanOptions
 from replayer.tiers.base import ALIGNMENT
 from tests.replayer.run.replays import UNIT, gib, go, options, refused
+from tracegen import memory
 from tracegen.errors import InputError
 from tracegen.schema import Trace
 
@@ -38,7 +38,7 @@ def test_plans_that_cannot_fit_are_refused(trace: Trace, tmp_path: Path, monkeyp
     monkeypatch.setattr(os, "statvfs", lambda _: Small)
     assert "name another directory" in refused(trace, tmp_path, options(0, None))
     monkeypatch.undo()
-    monkeypatch.setattr(machine, "meminfo", lambda _: UNIT)
+    monkeypatch.setattr(memory, "meminfo", lambda _: UNIT)
     assert "cpu_mem_gb" in refused(trace, tmp_path, options(6, None))
 
 

@@ -1,9 +1,52 @@
-"""The control groups of this process, which limit its memory and its CPU time (cgroups(7))."""
+"""The control groups and mounts of this process; groups limit its memory and its CPU time (cgroups(7))."""
 
+import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
-from replayer.machine import description
+
+@dataclass(frozen=True)
+class Mount:
+    """A line of mountinfo.
+
+    Attributes:
+        number: of the file system, as major:minor.
+        root: the directory of the file system that is mounted.
+        point: the directory it is mounted on.
+        options: of the mount.
+        kind: type of the file system.
+        device: the device that is mounted.
+        super_options: options of the file system.
+    """
+
+    number: str
+    root: str
+    point: str
+    options: str
+    kind: str
+    device: str
+    super_options: str
+
+
+def list_mounts(path: Path = Path("/proc/self/mountinfo")) -> list[Mount]:
+    """List the mounts of this process.
+
+    Raises:
+        OSError: the kernel does not list them.
+    """
+    entries = []
+    for line in path.read_text().splitlines():
+        before, _, after = line.partition(" - ")
+        _, _, number, root, point, options, *_ = map(_unescape, before.split())
+        kind, device, super_options = map(_unescape, after.split())
+        entries.append(Mount(number, root, point, options, kind, device, super_options))
+    return entries
+
+
+def _unescape(word: str) -> str:
+    """Decode the spaces and backslashes of a word, which mountinfo writes as octal numbers."""
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), word)
 
 
 def list_groups(
@@ -25,7 +68,7 @@ def list_groups(
     """
     try:
         lines = [line.split(":", 2) for line in groups.read_text().splitlines()]
-        trees = description.mounts(mounts)
+        trees = list_mounts(mounts)
     except OSError:
         return
     for _, controllers, group in lines:
@@ -42,7 +85,7 @@ def list_groups(
                 yield from ((place, is_v1) for place in (folder, *above))
 
 
-def _has(tree: description.Mount, controller: str) -> bool:
+def _has(tree: Mount, controller: str) -> bool:
     """Whether a mount is a tree of version 1 with this controller."""
     return tree.kind == "cgroup" and controller in tree.super_options.split(",")
 

@@ -1,0 +1,146 @@
+"""Free memory of a process: the machine's, its control groups' and what its own limit leaves."""
+
+import resource
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tracegen.control_groups import list_groups, read_numbers
+from tracegen.errors import InputError
+
+PLANNING: Final = 64
+DESCRIBING: Final = 200
+"""Bytes per op that a plan takes, and the description of a trace, as measured on 1.5 million ops."""
+_BATCH: Final = 1 << 18
+_READING: Final = 300
+_ID: Final = 112
+"""Ops decoded at a time, bytes of each meanwhile, and bytes per request and per key."""
+_FILES: Final = {
+    True: ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+    False: ("memory.max", "memory.current", "inactive_file"),
+}
+"""A group's limit and usage, and the field of memory.stat that counts cached files, by whether it is of version 1."""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The memory that is available.
+
+    Attributes:
+        bytes: 0 if the kernel does not say.
+        limit: what allows less than is free, in words: a control group's file, or `ulimit -v`.
+    """
+
+    bytes: int
+    limit: str | None = None
+
+    def format(self, shares: int = 1) -> str:
+        """Format the memory, or one of several equal shares of it, as a clause."""
+        limit = f" ({self.limit})" if self.limit else ""
+        return f"{format_memory(self.bytes // shares)} of memory are available{limit}"
+
+    def require(
+        self,
+        needed: int,
+        what: str,
+        remedy: str,
+        *,
+        shares: int = 1,
+        subject: object = None,
+        setting: str | None = None,
+    ) -> None:
+        """Refuse work that needs more memory than there is, before it begins.
+
+        Args:
+            needed: bytes that the work takes.
+            what: the work, as in "the plan takes".
+            remedy: what to do instead.
+            shares: number of processes on this host that do the work at once.
+            subject: as of an error.
+            setting: as of an error.
+
+        Raises:
+            InputError: says what is needed and what there is.
+        """
+        if (self.bytes or self.limit) and needed > self.bytes // shares:
+            problem = f"{what} {format_memory(needed)}, but {self.format(shares)}"
+            raise InputError(problem, remedy, subject=subject, setting=setting)
+
+
+def require_for_trace(ops: int, counts: Mapping[str, int], each: int, *, cycles: int = 1, subject: object) -> None:
+    """Refuse a trace that does not fit the memory, before it is read.
+
+    Args:
+        ops: that are read in all cycles.
+        counts: of the trace's metadata; the requests and keys of one cycle.
+        each: PLANNING or DESCRIBING.
+        cycles: number of times that the trace is read, each time with its own requests and keys.
+        subject: the trace.
+
+    Raises:
+        InputError: says what is needed and what there is.
+    """
+    ids = cycles * (counts.get("requests", 0) + counts.get("keys", 0))
+    needed = min(ops, _BATCH) * _READING + ops * each + ids * _ID
+    remedy = "pass fewer `cycles`, or a slice of the trace" if cycles > 1 else "use a slice of it, or a larger machine"
+    available().require(needed, f"its {ops:,} ops take", remedy, subject=subject)
+
+
+def format_memory(size: int) -> str:
+    """Format bytes in GiB, or in MiB below one GiB."""
+    return f"{size / 2**30:,.1f} GiB" if size >= 2**30 else f"{size / 2**20:.0f} MiB"
+
+
+def meminfo(name: str) -> int:
+    """Read a field of /proc/meminfo in bytes; 0 if there is none."""
+    lines = (line.split() for line in Path("/proc/meminfo").read_text().splitlines())
+    return next((int(line[1]) * 1024 for line in lines if line[0] == f"{name}:"), 0)
+
+
+def available(
+    groups: Path = Path("/proc/self/cgroup"),
+    mounts: Path = Path("/proc/self/mountinfo"),
+    root: Path = Path("/"),
+) -> Memory:
+    """Return the least of what the kernel calls available and what each limit leaves.
+
+    A control group leaves its limit less its usage; cached files that the kernel gives up first
+    are not usage. All groups above the process count. `ulimit -v` leaves what the process has not
+    mapped.
+
+    Args:
+        groups: file that lists the process's groups (cgroups(7)).
+        mounts: file that lists where the groups' trees are mounted.
+        root: of the paths in `mounts`.
+    """
+    memory = Memory(meminfo("MemAvailable"))
+    for folder, is_v1 in list_groups("memory", groups, mounts, root):
+        allowed, used, cached = _FILES[is_v1]
+        limit = _read_number(folder / allowed)
+        usage = _read_number(folder / used)
+        if limit is None or usage is None:
+            continue
+        free = max(0, limit - usage + read_numbers(folder / "memory.stat").get(cached, 0))
+        if not memory.bytes or free < memory.bytes:
+            memory = Memory(free, f"{folder / allowed} allows {limit / 2**20:,.0f} MiB")
+    own = _read_own_limit()
+    return own if own is not None and own.bytes < memory.bytes else memory
+
+
+def _read_own_limit() -> Memory | None:
+    """Return what `ulimit -v` leaves to this process; None if it is not set."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if soft == resource.RLIM_INFINITY:
+        return None
+    mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    return Memory(max(0, soft - mapped), f"`ulimit -v` allows {soft / 2**20:,.0f} MiB")
+
+
+def _read_number(path: Path) -> int | None:
+    """Read a number; None if the file is missing or says "max"."""
+    try:
+        text = path.read_text().strip()
+    except OSError:
+        return None
+    return int(text) if text.isdecimal() else None
