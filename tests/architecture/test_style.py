@@ -91,12 +91,17 @@ def recipe_keys(kind: Any, prefix: str = "") -> dict[str, Any]:
 
 
 def test_the_docs_list_every_recipe_key_with_its_default() -> None:
-    """A row per key: | `key` | default as TOML | meaning |."""
+    """A row per key: | `key` | default as TOML | meaning |; of personas a row per table, a column per key."""
     text = (ROOT / "docs" / "recipes.md").read_text()
     listed = {
         key: tomllib.loads(f"v = {value}")["v"]
         for key, value in re.findall(r"^\| `([\w.]+)` \| `(.*?)` \|", text, re.M)
     }
+    table = re.findall(r"^\| (?:table|personas\.\w+|rag\.users) \|.*", text, re.M)
+    (_, *keys), *rows = [[cell.strip(" `") for cell in row.split("|")[1:-1]] for row in table]
+    for name, *cells in rows:
+        values = zip(keys, cells, strict=True)
+        listed |= {f"{name}.{key}": tomllib.loads(f"v = {value}")["v"] for key, value in values if value}
     known = {key: list(value) if isinstance(value, tuple) else value for key, value in recipe_keys(Recipe()).items()}
     assert {key: value for key, value in known.items() if value is not None} == listed
     for key in [key for key, value in known.items() if value is None]:

@@ -115,7 +115,7 @@ def test_a_promotion_is_a_read_and_a_store() -> None:
 
 
 def test_spillover_fills_the_fastest_tier_with_room() -> None:
-    """cpu 3, nvme 4; a=0 (2), b=1 (1), c=2 (2), d=3 (3), e=4 (4): docs/waterfall.md's table of spillover."""
+    """cpu 3, nvme 4; a=0 (2), b=1 (1), c=2 (2), d=3 (3), e=4 (4)."""
     cpu, nvme = 1, 2
     steps = [("w", 0, 2), ("w", 1, 1), ("w", 2, 2), ("w", 3, 3), ("r", 2, 2), ("r", 0, 2), ("x", 0, 2), ("r", 3, 3)]
     expected = [

@@ -28,7 +28,7 @@ def test_the_default_is_the_waterfall() -> None:
 
 
 def test_with_room_is_spillover() -> None:
-    """The second table of docs/waterfall.md: cpu holds 3, nvme 4."""
+    """Spillover with room for 3 in cpu and 4 in nvme."""
     script = """
         w a 2
         w b 1

@@ -1,4 +1,4 @@
-"""Predictions held against what others published: LMCache's depth table (docs/predicting.md, "Outside data")."""
+"""Predictions held against what others published: LMCache's depth table."""
 
 from decimal import Decimal
 from pathlib import Path
