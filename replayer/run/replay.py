@@ -12,6 +12,8 @@ from typing import Any
 
 import msgspec
 
+from replayer.engine.engine import Engine
+from replayer.engine.move_executor import MoveExecutor
 from replayer.machine import description
 from replayer.options.settings import Settings
 from replayer.planning.moves import GPU, NVME
@@ -33,8 +35,7 @@ from replayer.run.preflight import (
     describe_place,
     describe_time,
 )
-from replayer.run.prepared import Prepared, TierFacts
-from replayer.run.system import MeasuredSystem
+from replayer.run.prepared import Prepared
 from replayer.tiers import cache_dir, gpu
 from replayer.tiers.payload import Payload
 from tracegen.console.interrupts import INTERRUPTS
@@ -159,12 +160,8 @@ class Replay:
         if tiers.nvme is not None:
             self.console.say(describe_disk_use(plan, summary, settings.window))
         self.console.say(describe_time(plan, settings.span))
-        facts = TierFacts(
-            has_gpu=tiers.all[GPU] is not None,
-            has_disk=tiers.nvme is not None,
-            direct=tiers.nvme.direct if tiers.nvme is not None else None,
-        )
-        info = prepared.describe(facts, _describe_machine(settings, tiers), started, self.ranks.size)
+        direct = None if tiers.nvme is None else tiers.nvme.direct
+        info = prepared.describe(direct, _describe_machine(settings, tiers), started, self.ranks.size)
         warnings = [*([little_room] if little_room else []), *collect_warnings(settings, tiers)]
         payload = Payload((self.trace.metadata.seed + self.ranks.rank) % 2**64, self.nonce)
         size = int(settings.control.precondition * 2**30)
@@ -178,8 +175,19 @@ class Replay:
             warnings=tuple(warnings),
             precondition=written,
         )
-        system = MeasuredSystem(plan, settings, tiers, payload)
-        return Execution(prepared, system, info, self.ranks, self.console)
+        verify = settings.devices.verify
+        engine = Engine(
+            plan,
+            tiers.all,
+            payload,
+            tiers.staging,
+            MoveExecutor(tiers.all, payload, verify),
+            verify,
+            settings.chunk,
+            settings.window,
+            settings.span,
+        )
+        return Execution(prepared, engine, info, self.ranks, self.console, tiers)
 
     def _run_name(self, started: datetime) -> str:
         """Return the name of the run, which names its cache folder."""

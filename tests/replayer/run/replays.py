@@ -71,11 +71,11 @@ def check_room(log: pl.DataFrame, usable: dict[str, int]) -> None:
         assert 0 < peak <= limit, tier
 
 
-def refused(trace: Trace, place: Path, plan: PlanOptions, **settings: Any) -> str:
+def refused(trace: Trace, place: Path, plan: PlanOptions, **settings: Any) -> InputError:
     with pytest.raises(InputError) as caught:
         go(trace, place, plan, **settings)
     assert not (place / "run").exists(), "refused before the run directory is made"
-    return str(caught.value)
+    return caught.value
 
 
 def _many(steps: list[traces.Step]) -> traces.Columns:

@@ -35,6 +35,7 @@ from tracegen.schema import Trace
 
 TOKEN = 20_000  # bytes: no multiple of a sector
 CHUNK = 1 << 15
+PAYLOAD = Payload(7)
 
 shares = st.sampled_from([(1.0, 1.0), (0.8, 0.4), (0.9, 0.0)])
 
@@ -97,7 +98,8 @@ class Machine:
         if has_gpu:
             memory[0] = Elsewhere(memory[0])
         disk = FileTier(place, "test") if layout == "files" else SlabTier(place, "test", limits[2] + (objects[2] << 12))
-        self.plan, self.payload, self.tiers = plan, Payload(7), [*memory, disk]
+        self.plan, self.payload, self.tiers = plan, PAYLOAD, [*memory, disk]
+        self.sizes, self.buffer = plan.workload.sizes(), HostBuffer(1 << 18)
         self.engine = Engine(
             plan, self.tiers, self.payload, lambda _: Staging(CHUNK), MoveExecutor(self.tiers, self.payload, "full"),
             "full", CHUNK, PlanWindow(window), Span(),
@@ -120,7 +122,7 @@ class Machine:
 
     def holds(self, tier: int, key: int) -> bool:
         """Whether a tier has an object, whose every byte is then checked."""
-        size, buffer = int(self.plan.workload.sizes()[key]), HostBuffer(1 << 18)
+        size, buffer = int(self.sizes[key]), self.buffer
         try:
             with self.tiers[tier].open(key, size) as found:
                 found.read(0, size, buffer)

@@ -62,26 +62,26 @@ def test_the_log_is_the_plan(trace: Trace, tmp_path: Path, name: str, order: str
 def test_any_number_of_workers_does_the_same_work(trace: Trace, tmp_path: Path) -> None:
     """What one worker did, 500 do, but for which of them did what, and when."""
     logs = []
-    for workers in (1, 4, 32, 500):
+    for workers in (1, 4, 500):
         (tmp_path / str(workers)).mkdir()
         info, log = go(trace, tmp_path / str(workers), CASES["both bounded"], workers=workers)
         assert info["status"] == "complete"
         assert log["worker"].is_between(0, workers - 1).all()
         logs.append((info["executed_fingerprint"], the_same(log).rows()))
-    assert logs[0] == logs[1] == logs[2] == logs[3]
+    assert logs[0] == logs[1] == logs[2]
 
 
 @pytest.mark.parametrize("layout", ["files", "slab"])
 def test_both_io_engines_do_the_same_work(trace: Trace, tmp_path: Path, layout: str) -> None:
     logs = []
-    for name, depth in (("psync", 1), ("uring", 1), ("uring", 4)):
+    for name, depth in (("psync", 1), ("uring", 4)):
         place = tmp_path / f"{name}-{depth}"
         place.mkdir()
         io = BlockIO(size=16 << 10, depth=depth, engine=name)  # type: ignore[arg-type]
         info, log = go(trace, place, CASES["both bounded"], io=io, layout=layout, verify="full")
         assert (info["status"], info["conditions"]["io_engine"]) == ("complete", name)
         logs.append((info["executed_fingerprint"], the_same(log).rows()))
-    assert logs[0] == logs[1] == logs[2]
+    assert logs[0] == logs[1]
 
 
 def test_times_are_in_order(trace: Trace, tmp_path: Path) -> None:
@@ -117,8 +117,7 @@ def test_no_tier_is_ever_past_its_room(trace: Trace, tmp_path: Path, order: str)
     check_room(log, {"cpu": 6 * UNIT, "nvme": 9 * UNIT})
 
 
-@pytest.mark.parametrize("workers", [1, 4, 500])
-@pytest.mark.parametrize("promote", [False, True])
+@pytest.mark.parametrize(("workers", "promote"), [(1, True), (4, False), (500, True)])
 def test_live_placement_is_a_plan_that_can_be_repeated(
     trace: Trace, tmp_path: Path, workers: int, promote: bool
 ) -> None:
@@ -170,12 +169,11 @@ def test_buffers_stay_bounded_for_any_number_of_workers() -> None:
     assert all(workers * size <= 256 * MIB for workers, size in sizes.items() if workers <= 1024)
 
 
-@pytest.mark.parametrize("rows", [1000, 50_000, 65_536, 1 << 17])
-def test_checkpoints_do_not_depend_on_row_groups(tmp_path: Path, rows: int) -> None:
+def test_checkpoints_do_not_depend_on_row_groups(tmp_path: Path) -> None:
     """A checkpoint is the digest of all moves of ops below a multiple of 65,536, spelled out op by op here."""
     made = traces.write(tmp_path / "t.parquet", _many([("w", 0, 2), ("d", 0, 2)] + [("d", 0, 2)] * 200_000))
     table, metadata = pq.read_table(made.path), pq.ParquetFile(made.path).metadata.metadata
-    pq.write_table(table.replace_schema_metadata(metadata), made.path, row_group_size=rows)
+    pq.write_table(table.replace_schema_metadata(metadata), made.path, row_group_size=50_000)
     chosen = PlanOptions(TokenBytes(1), (Decimal(0), Decimal(0), None))
     planned = Plan(Trace(made.path), chosen).simulate()
     hashed, checkpoints = hashlib.sha256((1).to_bytes(8, "little")), []
