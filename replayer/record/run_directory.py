@@ -159,6 +159,7 @@ def _replace(path: Path, content: Any) -> None:
         partial.unlink(missing_ok=True)
         raise
     partial.replace(path)
+    # The new name is on the disk once its folder is.
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)

@@ -102,6 +102,7 @@ class Execution:
             reason = str(error)
         except Exception as error:  # noqa: BLE001 (run.json says what ended the run)
             reason = f"{type(error).__name__}: {error}"
+        # The engine still has the counts; closing it frees them.
         self._record_end(status, reason)
         self._record_counters(directory)
         self._engine.close()
@@ -133,6 +134,7 @@ class Execution:
         try:
             INTERRUPTS.check()
         except KeyboardInterrupt:
+            # Workers inside a throttled tier would sleep for as long as its limit says.
             if self._tiers is not None:
                 self._tiers.stop_waiting()
             raise
@@ -142,6 +144,7 @@ class Execution:
         clock = self.info.clock or Clock()
         if not self._engine.began_ns or clock.zero_ns is not None:
             return
+        # perf_counter has no epoch: the two clocks are read at one time, and their difference is kept.
         zero_ns = time.time_ns() - (time.perf_counter_ns() - self._engine.began_ns)
         zero_ns += clock.offset_ns or 0
         self.update(clock=msgspec.structs.replace(clock, zero_ns=zero_ns))

@@ -56,21 +56,9 @@ class ReplayResult:
     ranks: RanksInfo | None = None
 
     @property
-    def status(self) -> Status:
-        """Status of the run, over all ranks."""
-        return self.info.status if self.ranks is None else self.ranks.status
-
-    @property
-    def reason(self) -> str | None:
-        """Reason why the run is not complete, over all ranks."""
-        return self.info.reason if self.ranks is None else self.ranks.reason
-
-    @property
-    def executed_ops(self) -> int:
-        """Number of ops executed, over all ranks."""
-        if self.ranks is not None:
-            return self.ranks.executed_ops or 0
-        return 0 if self.info.executed is None else self.info.executed.ops
+    def whole(self) -> RunInfo | RanksInfo:
+        """The run.json that judges all ranks together."""
+        return self.ranks or self.info
 
     def to_json(self) -> dict[str, Any]:
         """Return run.json; of several ranks, rank 0's with the fields of the one above."""
@@ -118,7 +106,7 @@ class Replay:
             with INTERRUPTS.defer():
                 log = LogWriter(directory, self.ranks.rank)
                 interrupt = execution.execute(directory, log)
-                resources.close()
+                resources.close()  # gives the cache's room back, which the log may need
                 result = self._end(execution, directory, top, log)
                 if interrupt is not None:
                     raise interrupt

@@ -41,7 +41,7 @@ def test_a_dead_worker_fails_the_run(
     monkeypatch.setitem(BACKENDS, "cpu", Dying.from_request)
     chosen = make_settings(workers=workers, cache_dir=tmp_path / "cache")
     result = replay(trace, "test", options(8, None, demand=chosen.demand), chosen, tmp_path / "run")
-    assert result.status == "failed"
-    assert "ZeroDivisionError" in (result.reason or "")
+    assert result.whole.status == "failed"
+    assert "ZeroDivisionError" in (result.whole.reason or "")
     assert run_json(tmp_path / "run")["executed_ops"] == 0
     assert list(tmp_path.glob("cache/*")) == []
