@@ -104,7 +104,8 @@ def test_what_a_shipped_drive_predicts_is_called_estimated(chat: Path, tmp_path:
 
 
 def test_ctrl_c_closes_the_run_as_incomplete(tmp_path: Path) -> None:
-    steps: list[traces.Step] = [("w", 0, 64), *[("d", 0, 64)] * 140_000]  # a part has 131,072 rows
+    # A part has 131,072 rows; the signal is seen before the flush that follows, of 65,536.
+    steps: list[traces.Step] = [("w", 0, 64), *[("d", 0, 64)] * 200_000]
     trace = traces.write(tmp_path / "long.parquet", traces.columns([("w", 0, 64), ("d", 0, 64)]) | _many(steps))
     run = tmp_path / "run"
     command = ["replayer", "predict", trace.path, *MODEL, "--workers", "2", "--profile", DRIVE, "-o", run]
