@@ -119,7 +119,7 @@ def _name_trials(output: Path, repeat: int, *, force: bool) -> list[Path]:
     existing = [directory for directory in directories if os.path.lexists(directory)]
     if existing and not force:
         raise InputError("the directory exists", "name another with `output`, or pass `force`", subject=existing[0])
-    for directory in directories:
+    for directory in directories:  # all of them before the first trial, which may take hours
         check_free(directory, force=force)
     return directories
 

@@ -188,6 +188,7 @@ class PredictedReplay:
             settings.span,
         )
         execution = Execution(prepared, engine, info, ALONE, self.console)
+        # Parts by age would differ from machine to machine; a prediction's bytes must not.
         log = LogWriter(directory, ALONE.rank, by_age=False)
         for warning in info.warnings:
             self.console.warn(warning.text)

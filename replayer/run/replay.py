@@ -151,6 +151,7 @@ class Replay:
         direct = None if tiers.nvme is None else tiers.nvme.direct
         info = prepared.describe(direct, _describe_machine(settings, tiers), started, self.ranks.size)
         warnings = [*([little_room] if little_room else []), *collect_warnings(settings, tiers)]
+        # Ranks with equal seeds would write equal bytes, which a drive could store once.
         payload = Payload((self.trace.metadata.seed + self.ranks.rank) % 2**64, self.nonce)
         size = int(settings.control.precondition * 2**30)
         with self.console.track("preconditioning", "B", size) as advance:
@@ -194,7 +195,7 @@ class Replay:
             if not is_alone and self.ranks.rank == 0:
                 top = RunDirectory(self.output, force=force, parts=False)
                 save_first(top, self._unfinished("running"))
-        with self.ranks.in_step():
+        with self.ranks.in_step():  # the directory above exists on all hosts once rank 0 has made it
             if is_alone:
                 directory = RunDirectory(self.output, force=force)
             else:
