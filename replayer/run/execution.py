@@ -104,6 +104,7 @@ class Execution:
             reason = f"{type(error).__name__}: {error}"
         # The engine still has the counts; closing it frees them.
         self._record_end(status, reason)
+        self._warn_of_stalls()
         self._record_counters(directory)
         self._engine.close()
         return interrupt
@@ -189,8 +190,10 @@ class Execution:
             window=self._window(state),
             unfinished=self._list_unfinished(),
         )
-        if state.log_stalled_ns:
-            stalled_s = state.log_stalled_ns / 1e9
+
+    def _warn_of_stalls(self) -> None:
+        stalled_s = self._engine.state().log_stalled_ns / 1e9
+        if stalled_s:
             text = f"workers waited {stalled_s:.1f} s for the log to be written."
             self.warn(Warning(kind="slow log", text=text))
 

@@ -83,27 +83,31 @@ class Prepared:
         )
 
     def _record_conditions(self, direct: bool | None, ranks: int) -> Conditions:
-        settings = self.settings
-        span, devices, io = settings.span, settings.devices, settings.io
-        has_gpu = self.plan.usable[GPU] != 0
+        span = self.span
         is_steady = span.begins_steady or msgspec.UNSET
         warmup = WarmupCondition(ops=span.warmup_ops, s=span.warmup_s, steady=is_steady)
         return Conditions(
             plan=record_plan(self.model, self.plan, ranks),
-            load=record_load(settings.demand, settings.window),
+            load=record_load(self.settings.demand, self.settings.window),
             span=SpanConditions(duration_s=span.duration_s, drain_s=span.drain_s, ops=span.ops, warmup=warmup),
-            devices=DeviceConditions(
-                precondition_gib=settings.control.precondition,
-                layout=devices.layout,
-                direct=direct,
-                io_bytes=io.size,
-                io_depth=io.depth,
-                io_engine=None if direct is None else io.engine,
-                fsync=io.fsync,
-                verify=devices.verify,
-                gpu_device=devices.gpu_device if has_gpu else None,
-                gpu_read=devices.gpu_read if has_gpu else None,
-                gds=devices.gds,
-                throttle={tier: limit.as_dict() for tier, limit in settings.throttles.items()},
-            ),
+            devices=self._record_devices(direct),
+        )
+
+    def _record_devices(self, direct: bool | None) -> DeviceConditions:
+        settings = self.settings
+        devices, io = settings.devices, settings.io
+        has_gpu = self.plan.usable[GPU] != 0
+        return DeviceConditions(
+            precondition_gib=settings.control.precondition,
+            layout=devices.layout,
+            direct=direct,
+            io_bytes=io.size,
+            io_depth=io.depth,
+            io_engine=None if direct is None else io.engine,
+            fsync=io.fsync,
+            verify=devices.verify,
+            gpu_device=devices.gpu_device if has_gpu else None,
+            gpu_read=devices.gpu_read if has_gpu else None,
+            gds=devices.gds,
+            throttle={tier: limit.as_dict() for tier, limit in settings.throttles.items()},
         )
