@@ -36,7 +36,7 @@ def test_plans_that_cannot_fit_are_refused(trace: Trace, tmp_path: Path, monkeyp
         f_blocks, f_bavail, f_frsize = 1, 1, 1_000_000
 
     monkeypatch.setattr(os, "statvfs", lambda _: Small)
-    assert refused(trace, tmp_path, options(0, None)).remedy == "name another directory"
+    assert refused(trace, tmp_path, options(0, None)).setting == "cache_dir"
     monkeypatch.undo()
     monkeypatch.setattr(memory, "meminfo", lambda _: UNIT)
     assert refused(trace, tmp_path, options(6, None)).setting == "cpu_mem_gb"
