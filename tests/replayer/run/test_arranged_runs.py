@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -118,11 +117,3 @@ def test_runs_under_different_rules_are_unlike(trace: Trace, tmp_path: Path) -> 
         compare({"a": [usual], "c": [kvbm]}, vary=["lookup"])
     found = compare({"a": [usual], "c": [kvbm]}, vary=["arrangement", "lookup"])
     assert not found.pairs[0].configurations[0].same_plan
-
-
-def test_equal_rules_under_two_names_are_alike(trace: Trace, tmp_path: Path) -> None:
-    capacity = (Decimal(0), Decimal(1), Decimal(1))
-    one, two = (replace(options(6, 20), capacity_gib=capacity, arrangement=found) for found in (
-        arranged("mlperf"), parse_arrangement("mine.toml", "ttl_s = 0"),
-    ))  # fmt: skip
-    assert one.arrangement.to_record() == two.arrangement.to_record()
