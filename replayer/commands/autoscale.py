@@ -178,7 +178,7 @@ def _resolve_search(
             "it is for `mode=capacity`", "for qos, pass `metric` and `target`", setting="target_saturation"
         )
     flags = ("--pace", "closed", *forwarded, "--warmup", warmup or f"{duration / 5:g}s")
-    parse_words((*flags, "--duration", f"{duration:g}"))
+    parse_words((*flags, "--duration", f"{duration:g}"))  # refuses now what the first replay would
     return SearchSettings(
         trace=trace,
         mode=mode,

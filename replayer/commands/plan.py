@@ -104,13 +104,7 @@ def _simulate(
     options: PlanOptions,
     moves: Path | None,
 ) -> tuple[PlanEvidence, PlanSummary, list[Finding]]:
-    """Plan a trace under a progress bar, and find why tiers bring little.
-
-    Args:
-        trace: what is planned.
-        options: of the plan.
-        moves: the file to write its moves to; None: they are not written.
-    """
+    """Plan a trace under a progress bar, write its moves, and find why tiers bring little."""
     with show_progress("planning", "op", trace.ops) as advance:
         made = Plan(trace, options)
         counts = PlanCounts(made.workload, Minutes(made.workload))

@@ -94,6 +94,7 @@ def profile(
             INTERRUPTS.check,
         )
     _save(measured, output)
+    # Read back: what is shown is what later predictions load.
     answer = answer_profile(load_profile(output), skipped, output)
     click.echo(FORMATS["json" if as_json else "txt"](answer), nl=False)
 

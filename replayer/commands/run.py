@@ -3,8 +3,8 @@
 import json
 import os
 import shlex
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,11 @@ from replayer.options.command_line import config_options, group_options
 from replayer.options.declaring import one_of
 from replayer.options.progress import add_progress_option
 from replayer.options.resolving import GROUPS, overlay_recipe, resolve_plan, resolve_settings
-from replayer.options.settings import Settings
+from replayer.options.run_groups import ControlOptions
 from replayer.options.types import whole_number
-from replayer.planning.plan import PlanOptions
 from replayer.record.options import RankMode
 from replayer.record.run_directory import check_free
+from replayer.record.run_info import RanksInfo, RunInfo
 from replayer.run.console import RunConsole
 from replayer.run.mpi import ALONE, Ranks, find_ranks
 from replayer.run.replay import ReplayResult, replay
@@ -70,54 +70,41 @@ def run(
     peers = find_ranks() if ranks else ALONE
     with peers.abort_together(report_death):
         with peers.in_step():
-            work = _resolve(trace, ranks, peers, options, output, repeat)
-        agenda = Agenda([str(directory) for directory in work.directories])
+            start, control = _resolve(trace, ranks, peers, options)
+            directories = _name_trials(output, repeat, force=control.force)
+        agenda = Agenda([str(directory) for directory in directories])
         console = RunConsole(choose_screen(), agenda.place)
         results = []
-        for directory in work.directories:
+        for directory in directories:
             agenda.begin(str(directory))
-            results.append(_replay_trial(work, directory, peers, console, as_json=as_json))
+            try:
+                result = start(output=directory, console=console)
+            except Interrupted as error:
+                note_log(error, directory)
+                raise
+            if not as_json and peers.rank == 0:
+                _print_result(result.whole, directory)
+            results.append(result)
     if as_json and peers.rank == 0:
         infos = [result.to_json() for result in results]
         click.echo(json.dumps(infos[0] if repeat == 1 else infos, indent=2))
-    if any(result.status != "complete" for result in results):
+    if any(result.whole.status != "complete" for result in results):
         raise click.exceptions.Exit(1)
 
 
-@dataclass(frozen=True)
-class _Work:
-    """The work of one rank: a trace, how to replay it, and the run directory of each trial."""
-
-    trace: Trace
-    model: str
-    options: PlanOptions
-    settings: Settings
-    directories: list[Path]
-
-
 def _resolve(
-    trace: Path, mode: RankMode | None, peers: Ranks, given: Mapping[str, Any], output: Path, repeat: int
-) -> _Work:
-    """Resolve the options to what this rank replays."""
+    trace: Path,
+    mode: RankMode | None,
+    peers: Ranks,
+    given: Mapping[str, Any],
+) -> tuple[Callable[..., ReplayResult], ControlOptions]:
+    """Return a function that replays what the options say on this rank, and what they say of control."""
     opened = Trace(Path(str(trace).replace("{rank}", str(peers.rank))) if mode else trace)
     part = (peers.rank, peers.size) if mode == "partition" else (0, 1)
     options = overlay_recipe(opened, given)
     model, planned = resolve_plan(opened, options, part)
     settings = resolve_settings(options, planned.demand)
-    directories = _name_trials(output, repeat, force=settings.control.force)
-    return _Work(opened, model, planned, settings, directories)
-
-
-def _replay_trial(work: _Work, directory: Path, peers: Ranks, console: RunConsole, *, as_json: bool) -> ReplayResult:
-    """Replay once, and say how it ended."""
-    try:
-        result = replay(work.trace, work.model, work.options, work.settings, directory, peers, console=console)
-    except Interrupted as error:
-        note_log(error, directory)
-        raise
-    if not as_json and peers.rank == 0:
-        _print_result(result, directory)
-    return result
+    return partial(replay, opened, model, planned, settings, ranks=peers), settings.control
 
 
 def _name_trials(output: Path, repeat: int, *, force: bool) -> list[Path]:
@@ -132,14 +119,14 @@ def _name_trials(output: Path, repeat: int, *, force: bool) -> list[Path]:
     existing = [directory for directory in directories if os.path.lexists(directory)]
     if existing and not force:
         raise InputError("the directory exists", "name another with `output`, or pass `force`", subject=existing[0])
-    for directory in directories:
+    for directory in directories:  # all of them before the first trial, which may take hours
         check_free(directory, force=force)
     return directories
 
 
-def _print_result(result: ReplayResult, directory: Path) -> None:
-    ops = format_count(result.executed_ops, "op")
+def _print_result(info: RunInfo | RanksInfo, directory: Path) -> None:
+    ops = format_count(info.ops_executed or 0, "op")
     command = f"`analysis summary {shlex.quote(str(directory))}`"
-    click.echo(f"{directory}: {result.status}, {ops}; {command} judges it")
-    if result.status != "complete":
-        click.secho(f"Error: {directory}: {result.reason}.", err=True, bold=True)
+    click.echo(f"{directory}: {info.status}, {ops}; {command} judges it")
+    if info.status != "complete":
+        click.secho(f"Error: {directory}: {info.reason}.", err=True, bold=True)

@@ -104,11 +104,7 @@ def size(
 
 
 def _read_wanted(flags: Mapping[str, Any]) -> Wanted:
-    """Read the targets and decisions.
-
-    Raises:
-        InputError: there is no target, or a value contradicts another.
-    """
+    """Read the targets and decisions; refuse those that contradict each other."""
     rate = flags["hit_rate"]
     if rate is None:
         raise InputError("no hit rate is asked for", "pass one, such as `hit_rate=0.9`")

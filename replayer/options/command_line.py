@@ -21,6 +21,7 @@ from tracegen.typed_files import load_toml, suggest
 
 _FORWARDED: Final = "replayer.options.forwarded"
 """Key in a context's `meta`: texts of the options to pass on, by name."""
+# A series names these for each replay, or its replays would disturb each other's files.
 _SET_BY_THE_SERIES: Final = frozenset(("cache_dir", "force", "clean", "keep_cache"))
 
 
@@ -99,7 +100,7 @@ def group_options(
         rare: names of further options that are no flags of this command.
         forward: whether the command passes them on to replays (`forwarded_words`).
     """
-    options = []
+    options = []  # their values are None unless passed, so that the trace's recipe comes before defaults
     for name, (group, field) in fields_of(groups).items():
         text, declared = declared_as(field)
         default = (defaults or {}).get(name) or _describe_default(field)

@@ -164,7 +164,7 @@ def _with_headroom(usable: int, headroom: Decimal) -> int:
     with localcontext(prec=_PRECISION):
         low = int((usable / headroom).to_integral_value("ROUND_CEILING"))
         high = int(((usable + 1) / headroom).to_integral_value("ROUND_CEILING")) - 1
-    step = 1
+    step = 1  # doubled: the user typed 4 GiB rather than a number of bytes
     while -(-low // (2 * step)) * 2 * step <= high:
         step *= 2
     return -(-low // step) * step

@@ -37,7 +37,7 @@ from tracegen.errors import InputError
 from tracegen.schema import Trace
 from tracegen.typed_files import suggest
 
-_MAX_DEFAULT_WORKERS: Final = 500
+_MAX_DEFAULT_WORKERS: Final = 500  # each is a thread with a buffer
 TOKEN_MS: Final = {"none": 0.0, "fast": 2.0, "realistic": 30.0}
 """Milliseconds per generated token of kv-cache.py's generation modes, which recipes name."""
 
@@ -85,7 +85,7 @@ def make_options(values: Mapping[str, Any]) -> Options:
 
 
 _Size = Annotated[int, Meta(ge=0, lt=10**15)] | Annotated[float, Meta(ge=0, lt=1e15)]
-_Time = Annotated[int, Meta(gt=0, lt=10**15)] | Annotated[float, Meta(gt=0, lt=1e15)]
+_Time = Annotated[int, Meta(gt=0, le=10**9)] | Annotated[float, Meta(gt=0, le=1e9)]
 
 
 class _ReplayRecipe(msgspec.Struct):
@@ -196,7 +196,6 @@ def resolve_settings(options: Options, demand: Demand) -> Settings:
         InputError: an option is not valid.
     """
     io, notes = resolve_io(options.devices, demand.workers)
-    _check_positive("precondition", options.control.precondition or None)
     return Settings(
         demand=demand,
         devices=options.devices,
@@ -208,27 +207,19 @@ def resolve_settings(options: Options, demand: Demand) -> Settings:
     )
 
 
-def _check_positive(setting: str, value: float | None) -> None:
-    if value is not None and not 0 < value < 1e9:
-        raise InputError("must be more than 0 and below 1e9", setting=setting, subject=f"{value:g}")
-
-
 def resolve_span(options: Options) -> Span:
     """Return how much of the plan is executed, and what of it is warm-up.
 
     Raises:
-        InputError: a time is not valid, or the drain has nothing to follow.
+        InputError: the drain has nothing to follow.
     """
     span = options.span
     duration_s, drain_s = _finite_or_none(span.duration), _finite_or_none(span.drain)
-    _check_positive("duration", duration_s)
-    if drain_s is not None and not 0 <= drain_s < 1e9:
-        problem = "must be 0 or more, and below 1e9"
-        raise InputError(problem, setting="drain", subject=f"{drain_s:g}")
     if span.drain is not None and duration_s is None:
         problem = "there is no `duration` after which to drain"
         raise InputError(problem, "pass `duration`, too", setting="drain")
     if span.drain is None and duration_s is not None:
+        # Ops in flight should end, but a tier that hangs must not hold the run up for ever.
         drain_s = duration_s / 10
     return Span(duration_s, drain_s, span.ops, *span.warmup, duration_by=options.duration_by)
 
@@ -239,10 +230,8 @@ def _finite_or_none(value: float | Decimal | None) -> float | None:
 
 def resolve_window(span: SpanOptions, pace: Pace) -> PlanWindow:
     """Return how far the plan runs ahead of the lowest unfinished op."""
-    gib = None if span.window_gb == UNLIMITED else span.window_gb
-    if gib is not None and not gib > 0:
-        raise InputError("must be more than 0", setting="window_gb", subject=gib)
-    return PlanWindow.for_pace(pace, span.window, None if gib is None else int(gib * 2**30))
+    limit = None if span.window_gb == UNLIMITED else int(span.window_gb * 2**30)
+    return PlanWindow.for_pace(pace, span.window, limit)
 
 
 def resolve_io(devices: DeviceOptions, workers: int) -> tuple[BlockIO, tuple[str, ...]]:
@@ -265,7 +254,7 @@ def resolve_io(devices: DeviceOptions, workers: int) -> tuple[BlockIO, tuple[str
         refusal = f"this machine refuses io_uring ({os.strerror(error)})"
         notes = (f"{refusal}: requests are made by psync, one at a time.",)
         depth = 1
-        wants_uring = False
+        wants_uring = False  # as in containers, whose seccomp profiles forbid it
     size = devices.io_size or choose_request_bytes(workers, depth)
     engine: Literal["uring", "psync"] = "uring" if wants_uring else "psync"
     return BlockIO(size, depth, devices.direct, devices.fsync, engine), notes

@@ -9,7 +9,6 @@ import click
 from replayer.machine.reserve import Reserve
 from replayer.options.declaring import OptionTable, declare, one_of
 from replayer.options.types import (
-    EXACT_GIB,
     UNLIMITED,
     Parsed,
     parse_io_size,
@@ -35,7 +34,7 @@ class SpanOptions(OptionTable, frozen=True, kw_only=True):
         float | Decimal,
         declare(
             "Time limit: start nothing new after it, in seconds or with a unit: 90s, 5m, 1h.",
-            unlimited_or(Quantity(SECONDS)),
+            unlimited_or(Quantity(SECONDS, low=1e-9, high=1e9)),
             "S|unlimited",
             default="the trace's, else unlimited",
             conditions="duration_s",
@@ -45,7 +44,7 @@ class SpanOptions(OptionTable, frozen=True, kw_only=True):
         float | Decimal | None,
         declare(
             "Time that ops already issued get to end after `duration`, in seconds or with a unit.",
-            unlimited_or(Quantity(SECONDS)),
+            unlimited_or(Quantity(SECONDS, low=0, high=1e9)),
             "S|unlimited",
             default="a tenth of `duration`",
             rare=True,
@@ -87,7 +86,7 @@ class SpanOptions(OptionTable, frozen=True, kw_only=True):
         Decimal,
         declare(
             "Bytes that these ops together may write to tiers, in GiB or with a unit.",
-            unlimited_or(EXACT_GIB),
+            unlimited_or(Quantity(GIB, Decimal, low=1e-9)),
             "GIB|unlimited",
             default="unlimited",
             rare=True,
@@ -222,7 +221,7 @@ class ControlOptions(OptionTable, frozen=True, kw_only=True):
         float,
         declare(
             "Write this much to the nvme tier before the run, in GiB or with a unit: 100G, 1T.",
-            Quantity(GIB),
+            Quantity(GIB, low=0, high=1e9),
             "GIB",
             default="0",
             conditions="precondition_gib",

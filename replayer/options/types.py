@@ -28,7 +28,7 @@ PLAIN: Final = Unit("this kind", Decimal(1), {}, "0.8 or 12")
 """A number without a unit."""
 SHARE: Final = Unit("shares", Decimal(1), {"%": Decimal("0.01")}, "0.9 or 90%")
 
-_IO_ALIGNMENT: Final = 4096
+_IO_ALIGNMENT: Final = 4096  # bytes: O_DIRECT wants multiples of the device's blocks
 _MAX_IO_SIZE: Final = 1 << 30
 _Value = TypeVar("_Value")
 
@@ -105,7 +105,7 @@ def parse_warmup(text: str) -> tuple[int, float, bool]:
     try:
         seconds = SECONDS.parse(text)
     except ValueError:
-        seconds = -UNLIMITED
+        seconds = -UNLIMITED  # refused below, with one remedy for times and ops
     if not 0 <= seconds < 10**9 or (text[-1].isdigit() and seconds):
         problem = f"{text!r} is no time or ops with their unit"
         raise ValueError(f"{problem}; write 30s, 5000ops or steady.")

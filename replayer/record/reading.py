@@ -51,7 +51,7 @@ def read_ranks(path: Path) -> RanksInfo | None:
     content = _load(path)
     if "ranks" in content:
         return _decode(path, content, RanksInfo)
-    _decode(path, content, RunInfo)
+    _decode(path, content, RunInfo)  # a damaged file is refused, whichever it is
     return None
 
 
@@ -192,6 +192,7 @@ def _check_parquet(path: Path, wanted: pa.Schema, what: str) -> None:
                 f"{path} is not {what}: column {field.name} is {schema.field(field.name).type}, not {kind}."
             )
     groups = [about.row_group(group) for group in range(about.num_row_groups)]
+    # A file of a few bytes may claim rows that fill the memory when they are read (a zip bomb).
     size, memory = path.stat().st_size, sum(group.total_byte_size for group in groups)
     if about.num_rows > size * _BYTE_ROWS or memory > about.num_rows * _ROW_BYTES + _MEMORY:
         raise InputError(

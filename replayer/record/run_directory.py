@@ -113,13 +113,7 @@ def check_free(path: Path, *, force: bool) -> list[Path]:
             raise InputError(f"{path} is not empty; name a new run directory with -o, or pass --force.")
         if found:
             read_ranks(path)  # refuses what is not a run.json
-            lock = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise InputError(f"{path}: a run is going on there; name another directory with -o.") from None
-            finally:
-                os.close(lock)
+            _check_idle(path)
     except OSError as error:
         raise InputError(f"{path}: cannot be a run directory ({error.strerror}); name another with -o.") from None
     for one in found:
@@ -128,6 +122,17 @@ def check_free(path: Path, *, force: bool) -> list[Path]:
             name = one.relative_to(path)
             raise InputError(f"{path} holds {name}, which is no run's; --force replaces runs and nothing else.")
     return sorted(found, key=lambda one: one == path / "run.json")  # last, so that a replacement cut short can go on
+
+
+def _check_idle(path: Path) -> None:
+    """Refuse a directory that a process writes to: its lock ends with the process, even if it is killed."""
+    lock = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise InputError(f"{path}: a run is going on there; name another directory with -o.") from None
+    finally:
+        os.close(lock)
 
 
 _INNER: Final = r"rank_\d+"  # run directories inside one
@@ -159,6 +164,7 @@ def _replace(path: Path, content: Any) -> None:
         partial.unlink(missing_ok=True)
         raise
     partial.replace(path)
+    # The new name is on the disk once its folder is.
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)

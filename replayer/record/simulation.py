@@ -285,7 +285,7 @@ def write_simulation(cells: Sequence[Cell], info: SimulationInfo, path: Path) ->
         reason = os.strerror(error.errno) if error.errno else error  # Arrow's own text is long
         problem = f"cannot be written ({reason})"
         raise InputError(problem, "name another file", subject=path, setting="output") from None
-    finally:
+    finally:  # on Ctrl-C, too
         partial.unlink(missing_ok=True)
 
 

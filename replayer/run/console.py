@@ -62,7 +62,7 @@ class RunConsole:
     @contextmanager
     def track_run(self, extent: RunExtent) -> Iterator[Watch]:
         """Show the progress of an execution; give a function that takes rows of its log."""
-        if not self._screen.shows_figures:
+        if not self._screen.shows_figures:  # a gauge would read every row for nobody
             yield lambda _records, _state: None
         elif self._is_predicted:
             with self.track("predicting", "op", extent.ops_to_do) as advance:

@@ -1,15 +1,20 @@
 """The execution of a prepared plan, and the run.json that tells how far it is and how it ended."""
 
 import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
 from typing import Any, Final
 
 import msgspec
 
 from replayer.bindings.compiled import State
-from replayer.engine.engine import TooManyErrorsError
+from replayer.engine.engine import Engine, TooManyErrorsError
 from replayer.live.gauge import RunExtent
-from replayer.planning.executing import Records, Rows
+from replayer.machine.device_counters import Sampler
+from replayer.planning.executing import Flush, Records, Rows
 from replayer.planning.plan_hash import PlanHash
+from replayer.prediction.virtual_engine import VirtualEngine
 from replayer.record.run_directory import RunDirectory
 from replayer.record.run_info import (
     Clock,
@@ -27,13 +32,14 @@ from replayer.record.wording import commonest
 from replayer.run.console import RunConsole
 from replayer.run.log_writer import LogWriter
 from replayer.run.mpi import Ranks
+from replayer.run.opening import OpenTiers
 from replayer.run.prepared import Prepared
-from replayer.run.system import System
 from tracegen.console.interrupts import INTERRUPTS
 from tracegen.errors import InputError
 
 _MOST_UNFINISHED: Final = 250_000
 """Requests that run.json lists: readers refuse more than 16 MiB."""
+_DELIVERED_SHARE: Final = 0.9  # of the bytes read: a device that delivered less did not serve all
 
 
 class Execution:
@@ -41,10 +47,11 @@ class Execution:
 
     Args:
         prepared: the plan.
-        system: executes it.
+        engine: executes it, on the real clock or on a computed one.
         info: run.json as of now.
         ranks: this process among its ranks.
         console: shows progress and warnings.
+        tiers: open; None if the clock is computed, so that no counters of the kernel belong to it.
 
     Attributes:
         info: run.json as of now; replaced at each stage.
@@ -53,15 +60,23 @@ class Execution:
     def __init__(
         self,
         prepared: Prepared,
-        system: System,
+        engine: Engine | VirtualEngine,
         info: RunInfo,
         ranks: Ranks,
         console: RunConsole,
+        tiers: OpenTiers | None = None,
     ) -> None:
         self.info = info
         self._prepared = prepared
-        self._system = system
-        self._engine = system.engine
+        self._engine = engine
+        self._tiers = tiers
+        self._sampler: Sampler | None = None
+        self._run: Callable[[Flush, Callable[[], None]], None] = engine.run
+        if tiers is not None and isinstance(engine, Engine):
+            own_io = tiers.io_is_counted()
+            self._sampler = Sampler(tiers.block_device(), own_io=own_io, run_delay_ns=engine.run_delay_ns)
+            # The intervals of the counters begin at the log's time 0.
+            self._run = partial(engine.run, begun=self._sampler.start)
         self._ranks = ranks
         self._console = console
         self._hash = PlanHash(prepared.plan.options.plan_version)
@@ -87,9 +102,11 @@ class Execution:
             reason = str(error)
         except Exception as error:  # noqa: BLE001 (run.json says what ended the run)
             reason = f"{type(error).__name__}: {error}"
+        # The engine still has the counts; closing it frees them.
         self._record_end(status, reason)
+        self._warn_of_stalls()
         self._record_counters(directory)
-        self._system.close()
+        self._engine.close()
         return interrupt
 
     def _start(self, directory: RunDirectory) -> None:
@@ -98,34 +115,38 @@ class Execution:
 
     def _replay_moves(self, directory: RunDirectory, log: LogWriter) -> None:
         """Run the engine to its end."""
-        system = self._system
         prepared = self._prepared
+        sampler = self._sampler
         tiers = tuple(tier for tier, size in enumerate(prepared.plan.usable) if size != 0)
         extent = RunExtent(prepared.plan.workload.ops, prepared.span, tiers, self._ranks.size)
-        with system.recording(), self._console.track_run(extent) as watch:
+        with sampler or nullcontext(), self._console.track_run(extent) as watch:
 
             def flush(records: Records, errors: dict[int, str], rows: Rows) -> None:
                 self._record_time_zero(directory)
                 self._hash.add(rows)
                 log.add(records, errors)
-                system.write_counters(directory)
+                if sampler is not None and sampler.due():
+                    directory.write_device(sampler.rows)
                 watch(records, self._engine.state)
 
-            system.run(flush, self._check_interrupts)
+            self._run(flush, self._check_interrupts)
 
     def _check_interrupts(self) -> None:
         try:
             INTERRUPTS.check()
         except KeyboardInterrupt:
-            self._system.stop_waiting()
+            # Workers inside a throttled tier would sleep for as long as its limit says.
+            if self._tiers is not None:
+                self._tiers.stop_waiting()
             raise
 
     def _record_time_zero(self, directory: RunDirectory) -> None:
         """Record the log's time 0 on rank 0's clock, once it is known."""
         clock = self.info.clock or Clock()
-        if not self._system.began_ns or clock.zero_ns is not None:
+        if not self._engine.began_ns or clock.zero_ns is not None:
             return
-        zero_ns = time.time_ns() - (time.perf_counter_ns() - self._system.began_ns)
+        # perf_counter has no epoch: the two clocks are read at one time, and their difference is kept.
+        zero_ns = time.time_ns() - (time.perf_counter_ns() - self._engine.began_ns)
         zero_ns += clock.offset_ns or 0
         self.update(clock=msgspec.structs.replace(clock, zero_ns=zero_ns))
         directory.save(self.info)
@@ -136,7 +157,7 @@ class Execution:
         span = self._prepared.span
         summary = self._prepared.summary
         if state.failures:
-            return "failed", f"{state.failures:,} moves failed: {commonest(self._system.causes)}"
+            return "failed", f"{state.failures:,} moves failed: {commonest(self._engine.causes)}"
         if not state.retired:
             return "failed", "no op was executed within the duration"
         executes_all = span.ops is None or span.ops >= self._prepared.plan.workload.ops
@@ -169,8 +190,10 @@ class Execution:
             window=self._window(state),
             unfinished=self._list_unfinished(),
         )
-        if state.log_stalled_ns:
-            stalled_s = state.log_stalled_ns / 1e9
+
+    def _warn_of_stalls(self) -> None:
+        stalled_s = self._engine.state().log_stalled_ns / 1e9
+        if stalled_s:
             text = f"workers waited {stalled_s:.1f} s for the log to be written."
             self.warn(Warning(kind="slow log", text=text))
 
@@ -202,12 +225,20 @@ class Execution:
 
     def _record_counters(self, directory: RunDirectory) -> None:
         """Write the last samples, and warn if the device did not serve all reads."""
+        if self._sampler is None or not self._sampler.rows:
+            return
         try:
-            self._system.write_last_counters(directory)
+            directory.write_device(self._sampler.rows)
         except OSError as error:
             self.fail(f"device.parquet cannot be written: {error.strerror}")
-        if warning := self._system.judge_reads():
-            self.warn(warning)
+        delivered = self._sampler.read_bytes()
+        read = self._engine.state().nvme_read_bytes
+        if delivered is not None and delivered < _DELIVERED_SHARE * read:
+            text = (
+                f"a cache served reads: the nvme tier read {read / 2**30:.2f} GiB, the device"
+                f" delivered {delivered / 2**30:.2f} GiB ({1 - delivered / read:.0%} less)."
+            )
+            self.warn(Warning(kind="page cache served reads", text=text))
 
     def write_end(self, directory: RunDirectory, log: LogWriter) -> str | None:
         """Write the rest of the log and the last run.json.

@@ -56,4 +56,5 @@ def nvme_room(plan: Plan, summary: PlanSummary | None, window: PlanWindow) -> in
             size = min(size, (summary.peak_bytes.nvme or 0) + window.bytes)
     if limit is not None:
         size = min(size, limit)
+    # Each object may leave the last unit of its extents nearly empty.
     return int(size + objects * choose_unit(size))

@@ -11,7 +11,7 @@ from replayer.record.run_info import Clock, RanksInfo, RunInfo
 from tracegen.errors import InputError, missing_package
 
 _PINGS: Final = 50
-_PATIENCE_S: Final = 10
+_PATIENCE_S: Final = 10  # for peers that were interrupted, too
 _Value = TypeVar("_Value")
 
 
@@ -44,6 +44,7 @@ class Ranks:
             yield
         except InputError as error:
             problem = error
+        # Collective, whether the step failed or not: else the peers would wait here for ever.
         is_refused = self.gather(problem is not None)
         if not any(is_refused):
             return

@@ -69,7 +69,7 @@ class OpenTiers:
             )
             tier = BACKENDS[self._choose_backend(place, request)](request)
             self.all[place] = tier
-            opened.callback(tier.close)
+            opened.callback(tier.close)  # also if a later tier cannot be opened
         gpu_tier, nvme_tier = self.all[GPU], self.all[NVME]
         self._gpu = gpu_tier if isinstance(gpu_tier, gpu.GpuTier) else None
         self.nvme = nvme_tier if isinstance(nvme_tier, DiskTier) else None
@@ -83,7 +83,7 @@ class OpenTiers:
         if not settings.is_on_drive:
             return settings.devices.layout
         parent = request.require_cache_dir()
-        cache_dir.make_parent(parent)
+        cache_dir.make_parent(parent)  # only now: a refused run leaves nothing behind
         if not settings.devices.gds:
             return settings.devices.layout
         if settings.devices.layout != "files" or self.all[GPU] is None:

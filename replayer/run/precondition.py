@@ -82,6 +82,7 @@ def _write_object(
     with nvme.create(key, size) as target:
         for offset in range(0, size, chunk):
             length = min(chunk, size - offset)
+            # Direct I/O writes whole blocks, whose end must be payload, too.
             whole_blocks = -(-length // ALIGNMENT) * ALIGNMENT
             payload.fill(buffer.words, key, offset, whole_blocks)
             target.write(offset, length, buffer)

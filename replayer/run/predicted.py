@@ -12,9 +12,9 @@ from replayer.machine import description
 from replayer.options.resolving import Options, resolve_span, resolve_window
 from replayer.options.run_groups import ControlOptions, DeviceOptions
 from replayer.options.settings import Settings
-from replayer.planning.moves import GPU, NVME
+from replayer.planning.moves import NVME
 from replayer.planning.pace import Demand
-from replayer.planning.plan import Plan, PlanOptions
+from replayer.planning.plan import PlanOptions
 from replayer.prediction.profile import Profile
 from replayer.prediction.profile_range import check_range
 from replayer.prediction.virtual_engine import VirtualEngine
@@ -29,8 +29,7 @@ from replayer.run.execution import Execution, save_first
 from replayer.run.log_writer import LogWriter
 from replayer.run.mpi import ALONE
 from replayer.run.preflight import describe_time
-from replayer.run.prepared import Prepared, TierFacts
-from replayer.run.system import System
+from replayer.run.prepared import Prepared
 from replayer.tiers.request import BlockIO
 from replayer.tiers.throttled import Throttle
 from tracegen.console.interrupts import INTERRUPTS
@@ -95,18 +94,6 @@ def assume_settings(profile: Profile, options: Options, demand: Demand) -> Setti
         window=resolve_window(options.span, demand.pace),
         span=resolve_span(options),
         control=ControlOptions(force=options.control.force),
-    )
-
-
-def make_engine(plan: Plan, profile: Profile, settings: Settings) -> VirtualEngine:
-    """Return an engine that executes a plan on the clock of a profile."""
-    return VirtualEngine(
-        plan,
-        profile.struct(),
-        settings.devices.verify,
-        settings.chunk,
-        settings.window,
-        settings.span,
     )
 
 
@@ -178,15 +165,11 @@ class PredictedReplay:
         """Return run.json as it is before the execution starts."""
         plan = prepared.plan
         is_on_disk = plan.usable[NVME] != 0 and self.settings.is_on_drive
-        facts = TierFacts(
-            has_gpu=plan.usable[GPU] != 0,
-            has_disk=is_on_disk,
-            direct=self.settings.io.direct == "on" if is_on_disk else None,
-        )
+        direct = self.settings.io.direct == "on" if is_on_disk else None
         machine = msgspec.convert(description.describe(), Machine)
         warnings = (*self._general_warnings(), *check_range(plan, self.system.profile))
         return msgspec.structs.replace(
-            prepared.describe(facts, machine, datetime.now(UTC)),
+            prepared.describe(direct, machine, datetime.now(UTC)),
             run_version=PREDICTED_RUN_VERSION,
             prediction=self.system.describe(),
             warnings=warnings,
@@ -195,8 +178,17 @@ class PredictedReplay:
     def _execute(self, prepared: Prepared, info: RunInfo, directory: RunDirectory) -> RunInfo:
         """Execute the plan on the computed clock, and write the log and the last run.json."""
         save_first(directory, info)
-        engine = make_engine(prepared.plan, self.system.times(), self.settings)
-        execution = Execution(prepared, System(engine), info, ALONE, self.console)
+        settings = self.settings
+        engine = VirtualEngine(
+            prepared.plan,
+            self.system.times().struct(),
+            settings.devices.verify,
+            settings.chunk,
+            settings.window,
+            settings.span,
+        )
+        execution = Execution(prepared, engine, info, ALONE, self.console)
+        # Parts by age would differ from machine to machine; a prediction's bytes must not.
         log = LogWriter(directory, ALONE.rank, by_age=False)
         for warning in info.warnings:
             self.console.warn(warning.text)

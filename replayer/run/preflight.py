@@ -160,6 +160,7 @@ def _allow_files(plan: Plan, summary: PlanSummary | None, settings: Settings) ->
             f"the run needs {needed:,} files open at once, {hard:,} are allowed",
             "raise `ulimit -n`",
         )
+    # Slabs and workers' files together exceed the usual soft limit of 1,024.
     if soft != resource.RLIM_INFINITY and needed > soft:
         resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 

@@ -9,6 +9,7 @@ import msgspec
 from replayer.options.recorded import record_load, record_plan
 from replayer.options.settings import Settings
 from replayer.planning.counts import PlanSummary
+from replayer.planning.moves import GPU
 from replayer.planning.pace import Span
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.record.columns import RUN_VERSION
@@ -62,8 +63,11 @@ class Prepared:
         """The part of the plan that is executed."""
         return self.settings.span
 
-    def describe(self, tiers: "TierFacts", machine: Machine, started: datetime, ranks: int = 1) -> RunInfo:
-        """Return the run.json of one of `ranks` processes before the execution starts."""
+    def describe(self, direct: bool | None, machine: Machine, started: datetime, ranks: int = 1) -> RunInfo:
+        """Return the run.json of one of `ranks` processes before the execution starts.
+
+        `direct`: whether the nvme tier bypasses the page cache; None if it is not on a disk.
+        """
         facts: dict[str, Any] = {"path": str(self.trace.path), "ops": self.trace.ops}
         return RunInfo(
             run_version=RUN_VERSION,
@@ -73,47 +77,37 @@ class Prepared:
             rank=0,
             trace=msgspec.convert(facts | asdict(self.trace.metadata), TraceInfo),
             plan=None if self.summary is None else self.summary.to_info(),
-            conditions=self._record_conditions(tiers, ranks),
+            conditions=self._record_conditions(direct, ranks),
             machine=machine,
             warnings=(),
         )
 
-    def _record_conditions(self, tiers: "TierFacts", ranks: int) -> Conditions:
-        settings = self.settings
-        span, devices, io = settings.span, settings.devices, settings.io
+    def _record_conditions(self, direct: bool | None, ranks: int) -> Conditions:
+        span = self.span
         is_steady = span.begins_steady or msgspec.UNSET
         warmup = WarmupCondition(ops=span.warmup_ops, s=span.warmup_s, steady=is_steady)
         return Conditions(
             plan=record_plan(self.model, self.plan, ranks),
-            load=record_load(settings.demand, settings.window),
+            load=record_load(self.settings.demand, self.settings.window),
             span=SpanConditions(duration_s=span.duration_s, drain_s=span.drain_s, ops=span.ops, warmup=warmup),
-            devices=DeviceConditions(
-                precondition_gib=settings.control.precondition,
-                layout=devices.layout,
-                direct=tiers.direct,
-                io_bytes=io.size,
-                io_depth=io.depth,
-                io_engine=io.engine if tiers.has_disk else None,
-                fsync=io.fsync,
-                verify=devices.verify,
-                gpu_device=devices.gpu_device if tiers.has_gpu else None,
-                gpu_read=devices.gpu_read if tiers.has_gpu else None,
-                gds=devices.gds,
-                throttle={tier: limit.as_dict() for tier, limit in settings.throttles.items()},
-            ),
+            devices=self._record_devices(direct),
         )
 
-
-@dataclass(frozen=True)
-class TierFacts:
-    """The facts about the tiers of a run that its conditions name.
-
-    Attributes:
-        has_gpu: whether there is a gpu tier.
-        has_disk: whether the nvme tier is on a disk.
-        direct: whether it bypasses the page cache; None if it is not on a disk.
-    """
-
-    has_gpu: bool
-    has_disk: bool
-    direct: bool | None
+    def _record_devices(self, direct: bool | None) -> DeviceConditions:
+        settings = self.settings
+        devices, io = settings.devices, settings.io
+        has_gpu = self.plan.usable[GPU] != 0
+        return DeviceConditions(
+            precondition_gib=settings.control.precondition,
+            layout=devices.layout,
+            direct=direct,
+            io_bytes=io.size,
+            io_depth=io.depth,
+            io_engine=None if direct is None else io.engine,
+            fsync=io.fsync,
+            verify=devices.verify,
+            gpu_device=devices.gpu_device if has_gpu else None,
+            gpu_read=devices.gpu_read if has_gpu else None,
+            gds=devices.gds,
+            throttle={tier: limit.as_dict() for tier, limit in settings.throttles.items()},
+        )

@@ -12,6 +12,8 @@ from typing import Any
 
 import msgspec
 
+from replayer.engine.engine import Engine
+from replayer.engine.move_executor import MoveExecutor
 from replayer.machine import description
 from replayer.options.settings import Settings
 from replayer.planning.moves import GPU, NVME
@@ -33,8 +35,7 @@ from replayer.run.preflight import (
     describe_place,
     describe_time,
 )
-from replayer.run.prepared import Prepared, TierFacts
-from replayer.run.system import MeasuredSystem
+from replayer.run.prepared import Prepared
 from replayer.tiers import cache_dir, gpu
 from replayer.tiers.payload import Payload
 from tracegen.console.interrupts import INTERRUPTS
@@ -55,21 +56,9 @@ class ReplayResult:
     ranks: RanksInfo | None = None
 
     @property
-    def status(self) -> Status:
-        """Status of the run, over all ranks."""
-        return self.info.status if self.ranks is None else self.ranks.status
-
-    @property
-    def reason(self) -> str | None:
-        """Reason why the run is not complete, over all ranks."""
-        return self.info.reason if self.ranks is None else self.ranks.reason
-
-    @property
-    def executed_ops(self) -> int:
-        """Number of ops executed, over all ranks."""
-        if self.ranks is not None:
-            return self.ranks.executed_ops or 0
-        return 0 if self.info.executed is None else self.info.executed.ops
+    def whole(self) -> RunInfo | RanksInfo:
+        """The run.json that judges all ranks together."""
+        return self.ranks or self.info
 
     def to_json(self) -> dict[str, Any]:
         """Return run.json; of several ranks, rank 0's with the fields of the one above."""
@@ -117,7 +106,7 @@ class Replay:
             with INTERRUPTS.defer():
                 log = LogWriter(directory, self.ranks.rank)
                 interrupt = execution.execute(directory, log)
-                resources.close()
+                resources.close()  # gives the cache's room back, which the log may need
                 result = self._end(execution, directory, top, log)
                 if interrupt is not None:
                     raise interrupt
@@ -159,13 +148,10 @@ class Replay:
         if tiers.nvme is not None:
             self.console.say(describe_disk_use(plan, summary, settings.window))
         self.console.say(describe_time(plan, settings.span))
-        facts = TierFacts(
-            has_gpu=tiers.all[GPU] is not None,
-            has_disk=tiers.nvme is not None,
-            direct=tiers.nvme.direct if tiers.nvme is not None else None,
-        )
-        info = prepared.describe(facts, _describe_machine(settings, tiers), started, self.ranks.size)
+        direct = None if tiers.nvme is None else tiers.nvme.direct
+        info = prepared.describe(direct, _describe_machine(settings, tiers), started, self.ranks.size)
         warnings = [*([little_room] if little_room else []), *collect_warnings(settings, tiers)]
+        # Ranks with equal seeds would write equal bytes, which a drive could store once.
         payload = Payload((self.trace.metadata.seed + self.ranks.rank) % 2**64, self.nonce)
         size = int(settings.control.precondition * 2**30)
         with self.console.track("preconditioning", "B", size) as advance:
@@ -178,8 +164,19 @@ class Replay:
             warnings=tuple(warnings),
             precondition=written,
         )
-        system = MeasuredSystem(plan, settings, tiers, payload)
-        return Execution(prepared, system, info, self.ranks, self.console)
+        verify = settings.devices.verify
+        engine = Engine(
+            plan,
+            tiers.all,
+            payload,
+            tiers.staging,
+            MoveExecutor(tiers.all, payload, verify),
+            verify,
+            settings.chunk,
+            settings.window,
+            settings.span,
+        )
+        return Execution(prepared, engine, info, self.ranks, self.console, tiers)
 
     def _run_name(self, started: datetime) -> str:
         """Return the name of the run, which names its cache folder."""
@@ -198,7 +195,7 @@ class Replay:
             if not is_alone and self.ranks.rank == 0:
                 top = RunDirectory(self.output, force=force, parts=False)
                 save_first(top, self._unfinished("running"))
-        with self.ranks.in_step():
+        with self.ranks.in_step():  # the directory above exists on all hosts once rank 0 has made it
             if is_alone:
                 directory = RunDirectory(self.output, force=force)
             else:

@@ -136,7 +136,6 @@ def test_a_drain_takes_a_tenth_of_the_duration(overtaken: Trace, tmp_path: Path,
     ("flags", "words"),
     [
         (["--set", "drain=3"], ("--set drain", "--duration")),
-        (["--set", "drain=-1", "--duration", 5], ("--set drain=-1",)),
         (["--placement", "live", "--order", "trace"], ("--placement", "leave --order out")),
         (["--order", "sideways"], ("--order sideways", "reference")),
         (["--set", "io_engine=psync", "--io-depth", 2], ("--io-depth 2", "--set io_engine=uring")),

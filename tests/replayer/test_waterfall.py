@@ -14,7 +14,7 @@ from replayer.models.geometry import TokenBytes
 from replayer.planning.counts import PlanCounts
 from replayer.planning.plan import Plan, Planner, PlanOptions, Usable
 from replayer.planning.plan_hash import PlanHash
-from replayer.schema import CHECKPOINT_OPS, MOVES, TIERS
+from replayer.schema import CHECKPOINT_OPS, MOVES
 from tests.replayer import waterfall_oracle
 from tests.support import traces
 from tests.support.arrangements import arranged
@@ -232,8 +232,3 @@ def test_capacities_are_exact_decimals() -> None:
     for bad in (Decimal("-1"), Decimal("nan"), Decimal("inf")):
         with pytest.raises(InputError):
             PlanOptions(TokenBytes(1), (Decimal(0), bad, None))
-
-
-def test_codes_are_those_of_the_specification() -> None:
-    assert MOVES == ("hit", "store", "miss", "demote", "promote", "drop", "bypass", "delete", "copy")
-    assert TIERS == ("gpu", "cpu", "nvme")

@@ -64,7 +64,7 @@ def race(trace: Path, cache: Path) -> None:
         of_run = settings(**{"workers": 4, "cache_dir": cache, "verify": "stamps", **more})
         options = PlanOptions(TokenBytes(512), sizes, order=order, demand=of_run.demand)
         result = replay(Trace(trace), "race", options, of_run, cache / f"run{number}")
-        assert result.status == "complete", result.reason
+        assert result.whole.status == "complete", result.whole.reason
 
 
 def main() -> None:

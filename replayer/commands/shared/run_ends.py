@@ -23,6 +23,7 @@ def report_death(error: BaseException) -> None:
 def note_log(error: BaseException, directory: Path) -> None:
     """Tell the user of an interrupted run where its rows are, if it left any."""
     info = directory / "run.json"
+    # A run that was interrupted before its first rows has nothing to read.
     is_incomplete = info.exists() and json.loads(info.read_text())["status"] == "incomplete"
     if is_incomplete and any(directory.glob("**/part-*.parquet")):
         command = f"`analysis summary {shlex.quote(str(directory))}`"

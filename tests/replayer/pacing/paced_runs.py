@@ -169,7 +169,7 @@ def go(
     chosen = make_settings(**({"workers": 4, "cache_dir": None, "layout": "null", "verify": "off"} | more))
     with watched(hangs_s):
         result = replay(trace, "test", replace(plan or options(), demand=chosen.demand), chosen, run)
-    assert "hangs" not in str(result.reason), result.reason
+    assert "hangs" not in str(result.whole.reason), result.whole.reason
     info = json.loads((run / "run.json").read_text())
     assert json.loads(json.dumps(result.to_json())) == info
     log = pl.read_parquet(parts(run)).sort("position", "seq")

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from replayer.arrangements.arrangement import Arrangement, TierRules
 from replayer.models.geometry import TokenBytes
 from replayer.planning.order import DEFAULT_REFERENCE, Order, load_reference
 from replayer.planning.plan import PlanOptions
@@ -34,6 +35,7 @@ def options(cpu: int, nvme: int | None, **more: Any) -> PlanOptions:
     return PlanOptions(TokenBytes(UNIT), (Decimal(0), gib(cpu), limit), headroom=Decimal(1), **more)
 
 
+WRITE_THROUGH = Arrangement("test", copies="inclusive", nvme=TierRules(down="on-store"))
 ORDERS = {"trace": Order(), "reference": load_reference(DEFAULT_REFERENCE), "live": Order("live")}
 OF_THE_RUN = ("worker", "waited_for")  # besides times, what may differ from run to run
 
@@ -71,11 +73,11 @@ def check_room(log: pl.DataFrame, usable: dict[str, int]) -> None:
         assert 0 < peak <= limit, tier
 
 
-def refused(trace: Trace, place: Path, plan: PlanOptions, **settings: Any) -> str:
+def refused(trace: Trace, place: Path, plan: PlanOptions, **settings: Any) -> InputError:
     with pytest.raises(InputError) as caught:
         go(trace, place, plan, **settings)
     assert not (place / "run").exists(), "refused before the run directory is made"
-    return str(caught.value)
+    return caught.value
 
 
 def _many(steps: list[traces.Step]) -> traces.Columns:

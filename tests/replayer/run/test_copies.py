@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -28,13 +27,13 @@ from replayer.tiers.cpu import CpuTier
 from replayer.tiers.disk import FileTier, SlabTier
 from replayer.tiers.payload import Payload
 from tests.replayer.ordering import strategies
-from tests.replayer.run.replays import ORDERS, go, options
+from tests.replayer.run.replays import ORDERS, WRITE_THROUGH, go, options
 from tests.support import traces
 from tests.support.fault_injection import Transfer, injected, key_of
-from tracegen.schema import Trace
 
 TOKEN = 20_000  # bytes: no multiple of a sector
 CHUNK = 1 << 15
+PAYLOAD = Payload(7)
 
 shares = st.sampled_from([(1.0, 1.0), (0.8, 0.4), (0.9, 0.0)])
 
@@ -97,7 +96,8 @@ class Machine:
         if has_gpu:
             memory[0] = Elsewhere(memory[0])
         disk = FileTier(place, "test") if layout == "files" else SlabTier(place, "test", limits[2] + (objects[2] << 12))
-        self.plan, self.payload, self.tiers = plan, Payload(7), [*memory, disk]
+        self.plan, self.payload, self.tiers = plan, PAYLOAD, [*memory, disk]
+        self.sizes, self.buffer = plan.workload.sizes(), HostBuffer(1 << 18)
         self.engine = Engine(
             plan, self.tiers, self.payload, lambda _: Staging(CHUNK), MoveExecutor(self.tiers, self.payload, "full"),
             "full", CHUNK, PlanWindow(window), Span(),
@@ -120,7 +120,7 @@ class Machine:
 
     def holds(self, tier: int, key: int) -> bool:
         """Whether a tier has an object, whose every byte is then checked."""
-        size, buffer = int(self.plan.workload.sizes()[key]), HostBuffer(1 << 18)
+        size, buffer = int(self.sizes[key]), self.buffer
         try:
             with self.tiers[tier].open(key, size) as found:
                 found.read(0, size, buffer)
@@ -189,9 +189,6 @@ def test_what_is_executed_is_what_is_planned(
             machine.close()
 
 
-WRITE_THROUGH = Arrangement("test", copies="inclusive", nvme=TierRules(down="on-store"))
-
-
 def test_a_failed_copy_is_a_row_and_the_original_still_hits(tmp_path: Path) -> None:
     """Of two objects one is never written to the disk; later both are pushed out of cpu."""
     steps = [("w", 0, 2), ("w", 1, 2), ("r", 0, 2), ("r", 1, 2), ("w", 2, 4), ("r", 0, 2), ("r", 1, 2), ("x", 1, 2)]
@@ -218,24 +215,3 @@ def test_a_failed_copy_is_a_row_and_the_original_still_hits(tmp_path: Path) -> N
     ]  # fmt: skip
     assert rows.filter(pl.col("move") == "drop")["status"].to_list() == ["ok", "ok"]
     assert not list((tmp_path / "cache").glob("*/*"))
-
-
-@pytest.mark.parametrize("order", sorted(ORDERS))
-def test_a_run_with_copies_is_complete(trace: Trace, tmp_path: Path, order: str) -> None:
-    """Through run.json and the log: copies are counted, and each is a row."""
-    info, log = go(trace, tmp_path, options(6, 40, arrangement=WRITE_THROUGH, order=ORDERS[order]), verify="full")
-    assert info["status"] == "complete"
-    copies = log.filter(pl.col("move").cast(pl.String) == "copy")
-    assert len(copies) > 0
-    assert (
-        info["plan"]["copies"] == info["executed"]["copies"] == {"gpu>cpu": 0, "gpu>nvme": 0, "cpu>nvme": len(copies)}
-    )
-    assert (
-        info["executed"]["write_bytes"]["nvme"]
-        == copies["size_bytes"].sum()
-        + log.filter(
-            pl.col("move").cast(pl.String).is_in(["store", "demote"]), pl.col("to_tier").cast(pl.String) == "nvme"
-        )["size_bytes"].sum()
-    )
-    timed = copies.select((pl.col("read_ns") > 0).all() & (pl.col("write_ns") > 0).all()).item()
-    assert timed

@@ -34,14 +34,14 @@ class Dying(CpuTier):
         super().close()
 
 
-@pytest.mark.parametrize("workers", [1, 4, 64])
+@pytest.mark.parametrize("workers", [1, 64])
 def test_a_dead_worker_fails_the_run(
     trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
 ) -> None:
     monkeypatch.setitem(BACKENDS, "cpu", Dying.from_request)
     chosen = make_settings(workers=workers, cache_dir=tmp_path / "cache")
     result = replay(trace, "test", options(8, None, demand=chosen.demand), chosen, tmp_path / "run")
-    assert result.status == "failed"
-    assert "ZeroDivisionError" in (result.reason or "")
+    assert result.whole.status == "failed"
+    assert "ZeroDivisionError" in (result.whole.reason or "")
     assert run_json(tmp_path / "run")["executed_ops"] == 0
     assert list(tmp_path.glob("cache/*")) == []

@@ -44,7 +44,6 @@ def test_a_failed_store_is_a_row_and_what_follows_is_upstream(
     log = log.with_columns(pl.col("status", "move").cast(pl.String))
     (failed,) = log.filter(pl.col("status") == "error").iter_rows(named=True)
     assert (failed["key"], failed["move"]) == (3, "store")
-    assert "No space left" in failed["error"]
     upstream = log.filter(pl.col("status") == "upstream")
     assert set(upstream["key"]) == {3}
     assert (upstream["end_ns"] - upstream["start_ns"]).max() < 50_000_000
@@ -72,9 +71,8 @@ def test_a_disk_that_fills_up_beforehand_is_refused(
     with tmpfs(tmp_path / "small", "1m") as place:
         free = os.statvfs(tmp_path)
         monkeypatch.setattr(os, "statvfs", lambda _: free)
-        message = refused(trace, tmp_path, options(0, None), cache_dir=place, precondition=0.01)
-        assert message.startswith("precondition: ")
-        assert "No space left" in message
+        error = refused(trace, tmp_path, options(0, None), cache_dir=place, precondition=0.01)
+        assert error.setting == "precondition"
         assert list(place.iterdir()) == []
 
 
@@ -218,8 +216,8 @@ def test_real_workers_never_deadlock_nor_exceed_a_tier(
 
 
 def test_a_log_that_is_not_taken_holds_the_workers_up(tmp_path: Path) -> None:
-    """More moves than the engine keeps, and nobody who takes them for two seconds: it waits, and loses none."""
-    count = 700_000
+    """More moves than the engine keeps, and nobody who takes them for a second: it waits, and loses none."""
+    count = 300_000  # the engine keeps 2^18 records
     made = traces.write(tmp_path / "t.parquet", _many([("w", 0, 2), ("d", 0, 2)] + [("d", 0, 2)] * (count - 2)))
     chosen = PlanOptions(TokenBytes(1), (Decimal(0), Decimal(0), None), demand=Demand(Pace(), 2))
     tiers, payload = [None, None, NullTier()], Payload(0)
@@ -228,7 +226,7 @@ def test_a_log_that_is_not_taken_holds_the_workers_up(tmp_path: Path) -> None:
         1 << 18, PlanWindow(), Span(),
     )  # fmt: skip
     found: list[Any] = []
-    engine.run(lambda records, _errors, _rows: found.append(records["op_id"].copy()), every_s=2)
+    engine.run(lambda records, _errors, _rows: found.append(records["op_id"].copy()), every_s=1)
     state = engine.state()
     engine.close()
     assert np.array_equal(np.sort(np.concatenate(found)), np.arange(count))
@@ -248,7 +246,7 @@ def test_a_failed_demotion_still_gives_its_room(trace: Trace, tmp_path: Path, br
 @pytest.mark.parametrize(
     ("damage", "verify", "seen"),
     [("gone", "stamps", True), ("short", "stamps", True), ("torn", "stamps", True), ("swapped", "stamps", True)]
-    + [("bit", "full", True), ("bit", "stamps", False), ("torn", "off", False)],
+    + [("bit", "full", True), ("bit", "stamps", False)],
 )
 def test_damaged_files_are_seen(trace: Trace, tmp_path: Path, damage: str, verify: str, seen: bool) -> None:
     """Damage is done to key 4's file between its store and its first read."""
@@ -281,9 +279,5 @@ def test_damaged_files_are_seen(trace: Trace, tmp_path: Path, damage: str, verif
         info, log = go(trace, tmp_path, options(0, None), verify=verify, workers=1)
     assert harmed == [5 * UNIT], "whole, before"
     assert info["status"] == ("failed" if seen else "complete")
-    errors = log.filter(pl.col("status").cast(pl.String) == "error")
-    assert set(errors["key"]) == ({4} if seen else set())
-    if seen:
-        assert errors["move"].cast(pl.String).to_list() == ["hit"]
-        told = {"gone": "No such file", "short": "short read: ends at byte 4096", "bit": "of key 4"}
-        assert told.get(damage, "of key 4 holds") in errors["error"][0]
+    errors = log.filter(pl.col("status").cast(pl.String) == "error").select(pl.col("move").cast(pl.String), "key")
+    assert errors.rows() == ([("hit", 4)] if seen else [])

@@ -19,7 +19,7 @@ from replayer.planning.plan import Plan, PlanOptions
 from replayer.planning.trace_selection import Selection
 from replayer.tiers.request import BlockIO
 from replayer.tiers.throttled import Throttle
-from tests.replayer.run.replays import MIB, ORDERS, UNIT, _many, check_room, go, options, the_same
+from tests.replayer.run.replays import MIB, ORDERS, UNIT, WRITE_THROUGH, _many, check_room, go, options, the_same
 from tests.support import traces
 from tests.support.arrangements import arranged
 from tests.support.fault_injection import Transfer, injected, path_of
@@ -33,6 +33,7 @@ CASES = {
     "promote": options(6, 20, arrangement=arranged(promote=True)),
     "spillover": options(6, 9, arrangement=arranged("spillover", promote=True)),
     "contiguous": options(6, 9, lookup="contiguous"),
+    "copies": options(6, 40, arrangement=WRITE_THROUGH),
     "decode once": options(6, 9, selection=Selection("once")),
 }
 
@@ -51,10 +52,13 @@ def test_the_log_is_the_plan(trace: Trace, tmp_path: Path, name: str, order: str
     assert log["status"].cast(pl.String).unique().to_list() == ["ok"]
     log = log.with_columns(pl.col("move", "from_tier", "to_tier").cast(pl.String))
     for tier in ("cpu", "nvme"):
-        read = log.filter((pl.col("from_tier") == tier) & pl.col("move").is_in(["hit", "promote", "demote"]))
+        read = log.filter((pl.col("from_tier") == tier) & pl.col("move").is_in(["hit", "promote", "demote", "copy"]))
         written = log.filter(pl.col("to_tier") == tier)
         assert read["size_bytes"].sum() == info["plan"]["read_bytes"][tier]
         assert written["size_bytes"].sum() == info["plan"]["write_bytes"][tier]
+    copies = info["executed"].get("copies", {})
+    assert sum(copies.values()) == log.filter(pl.col("move") == "copy").height
+    assert bool(copies) == (name == "copies")
     assert log["new_tokens"].sum() == trace.metadata.counts["tokens_generated"]
     assert list(tmp_path.glob("cache/*")) == [], "the run takes its files along"
 
@@ -62,26 +66,26 @@ def test_the_log_is_the_plan(trace: Trace, tmp_path: Path, name: str, order: str
 def test_any_number_of_workers_does_the_same_work(trace: Trace, tmp_path: Path) -> None:
     """What one worker did, 500 do, but for which of them did what, and when."""
     logs = []
-    for workers in (1, 4, 32, 500):
+    for workers in (1, 4, 500):
         (tmp_path / str(workers)).mkdir()
         info, log = go(trace, tmp_path / str(workers), CASES["both bounded"], workers=workers)
         assert info["status"] == "complete"
         assert log["worker"].is_between(0, workers - 1).all()
         logs.append((info["executed_fingerprint"], the_same(log).rows()))
-    assert logs[0] == logs[1] == logs[2] == logs[3]
+    assert logs[0] == logs[1] == logs[2]
 
 
 @pytest.mark.parametrize("layout", ["files", "slab"])
 def test_both_io_engines_do_the_same_work(trace: Trace, tmp_path: Path, layout: str) -> None:
     logs = []
-    for name, depth in (("psync", 1), ("uring", 1), ("uring", 4)):
+    for name, depth in (("psync", 1), ("uring", 4)):
         place = tmp_path / f"{name}-{depth}"
         place.mkdir()
         io = BlockIO(size=16 << 10, depth=depth, engine=name)  # type: ignore[arg-type]
         info, log = go(trace, place, CASES["both bounded"], io=io, layout=layout, verify="full")
         assert (info["status"], info["conditions"]["io_engine"]) == ("complete", name)
         logs.append((info["executed_fingerprint"], the_same(log).rows()))
-    assert logs[0] == logs[1] == logs[2]
+    assert logs[0] == logs[1]
 
 
 def test_times_are_in_order(trace: Trace, tmp_path: Path) -> None:
@@ -117,8 +121,7 @@ def test_no_tier_is_ever_past_its_room(trace: Trace, tmp_path: Path, order: str)
     check_room(log, {"cpu": 6 * UNIT, "nvme": 9 * UNIT})
 
 
-@pytest.mark.parametrize("workers", [1, 4, 500])
-@pytest.mark.parametrize("promote", [False, True])
+@pytest.mark.parametrize(("workers", "promote"), [(1, True), (4, False), (500, True)])
 def test_live_placement_is_a_plan_that_can_be_repeated(
     trace: Trace, tmp_path: Path, workers: int, promote: bool
 ) -> None:
@@ -144,15 +147,6 @@ def test_live_placement_is_a_plan_that_can_be_repeated(
     check_room(repeated, {"cpu": 6 * UNIT, "nvme": 9 * UNIT})
 
 
-def test_live_placement_stays_within_memory_that_is_full(trace: Trace, tmp_path: Path) -> None:
-    """Every cpu arena is as large as its usable bytes, and answers ENOMEM to one byte more; so are slabs."""
-    for workers in (2, 16):
-        (tmp_path / str(workers)).mkdir()
-        chosen = options(5, 5, order=Order("live"))
-        info, _ = go(trace, tmp_path / str(workers), chosen, workers=workers, layout="slab", verify="full")
-        assert (info["status"], info["executed_ops"]) == ("complete", trace.ops)
-
-
 def test_live_placement_with_faults_goes_on(trace: Trace, tmp_path: Path, broken: dict[int, OSError]) -> None:
     broken[3] = OSError(errno.ENOSPC, "No space left on device")
     info, log = go(trace, tmp_path, options(0, None, order=Order("live")))
@@ -163,19 +157,17 @@ def test_live_placement_with_faults_goes_on(trace: Trace, tmp_path: Path, broken
 
 
 def test_buffers_stay_bounded_for_any_number_of_workers() -> None:
-    sizes = {workers: choose_request_bytes(workers, 1) for workers in (1, 4, 64, 65, 128, 257, 500, 9000)}
-    assert all(size & (size - 1) == 0 and 256 << 10 <= size <= MIB for size in sizes.values())
-    assert sizes[4] == sizes[64] == sizes[128] == sizes[256 // 2] == MIB
-    assert sizes[257] == choose_request_bytes(33, 8) == MIB // 2
-    assert all(workers * size <= 256 * MIB for workers, size in sizes.items() if workers <= 1024)
+    """256 MiB of all together, in powers of two from 256 KiB to 1 MiB."""
+    sizes = {workers: choose_request_bytes(workers, 1) for workers in (1, 256, 257, 500, 1024, 9000)}
+    assert list(sizes.values()) == [MIB, MIB, MIB // 2, MIB // 2, MIB // 4, MIB // 4]
+    assert choose_request_bytes(33, 8) == MIB // 2
 
 
-@pytest.mark.parametrize("rows", [1000, 50_000, 65_536, 1 << 17])
-def test_checkpoints_do_not_depend_on_row_groups(tmp_path: Path, rows: int) -> None:
+def test_checkpoints_do_not_depend_on_row_groups(tmp_path: Path) -> None:
     """A checkpoint is the digest of all moves of ops below a multiple of 65,536, spelled out op by op here."""
     made = traces.write(tmp_path / "t.parquet", _many([("w", 0, 2), ("d", 0, 2)] + [("d", 0, 2)] * 200_000))
     table, metadata = pq.read_table(made.path), pq.ParquetFile(made.path).metadata.metadata
-    pq.write_table(table.replace_schema_metadata(metadata), made.path, row_group_size=rows)
+    pq.write_table(table.replace_schema_metadata(metadata), made.path, row_group_size=50_000)
     chosen = PlanOptions(TokenBytes(1), (Decimal(0), Decimal(0), None))
     planned = Plan(Trace(made.path), chosen).simulate()
     hashed, checkpoints = hashlib.sha256((1).to_bytes(8, "little")), []

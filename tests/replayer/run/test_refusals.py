@@ -26,7 +26,7 @@ def test_a_plan_that_fits_but_for_its_padding_is_refused(
         monkeypatch.setattr(os, "statvfs", lambda _: type("Free", (), sizes))
 
     free(exact)
-    assert "the plan needs" in refused(trace, tmp_path, chosen)
+    assert refused(trace, tmp_path, chosen).setting == "cache_dir"
     free(exact + 12 * ALIGNMENT)
     assert go(trace, tmp_path, chosen)[0]["status"] == "complete"
 
@@ -36,20 +36,20 @@ def test_plans_that_cannot_fit_are_refused(trace: Trace, tmp_path: Path, monkeyp
         f_blocks, f_bavail, f_frsize = 1, 1, 1_000_000
 
     monkeypatch.setattr(os, "statvfs", lambda _: Small)
-    assert "name another directory" in refused(trace, tmp_path, options(0, None))
+    assert refused(trace, tmp_path, options(0, None)).setting == "cache_dir"
     monkeypatch.undo()
     monkeypatch.setattr(memory, "meminfo", lambda _: UNIT)
-    assert "cpu_mem_gb" in refused(trace, tmp_path, options(6, None))
+    assert refused(trace, tmp_path, options(6, None)).setting == "cpu_mem_gb"
 
 
 def test_settings_that_cannot_work_are_refused(trace: Trace, tmp_path: Path) -> None:
-    assert "pass `cache_dir=DIR`" in refused(trace, tmp_path, options(0, None), cache_dir=None)
+    assert "cache_dir" in str(refused(trace, tmp_path, options(0, None), cache_dir=None))
     gpu = PlanOptions(TokenBytes(UNIT), (gib(4), Decimal(0), None))
-    assert "`gpu_mem_gb=0`" in refused(trace, tmp_path, gpu)
+    assert "gpu_mem_gb" in str(refused(trace, tmp_path, gpu))
     with pytest.raises(InputError, match="no tier has any room"):
         options(0, 0)
     (tmp_path / "file").write_text("x")
-    assert "is a file" in refused(trace, tmp_path, options(0, None), cache_dir=tmp_path / "file")
+    assert "cache_dir" in str(refused(trace, tmp_path, options(0, None), cache_dir=tmp_path / "file"))
 
 
 def test_a_run_directory_in_use_is_refused(trace: Trace, tmp_path: Path) -> None:
