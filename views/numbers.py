@@ -91,8 +91,8 @@ def format_ratio(ratio: float, low: float | None = None, high: float | None = No
     size = math.floor(math.log10(ratio))
     if low is None or high is None:
         return f"{ratio:.{min(max(2 - size, 0), _MOST_DECIMALS)}f} ×", ABSENT
-    half = max((high - low) / 2, 1e-4)
-    decimals = min(max(-math.floor(math.log10(half)), 1 - size if size < 0 else 0, 0), 3)
+    digits = -math.floor(math.log10(max((high - low) / 2, 1e-4)))
+    decimals = min(max(digits, 1 - size if size < 0 else 0), 3)
     # An interval that excludes 1 must not look as if it ended there.
     while not low <= 1 <= high and decimals <= _MOST_DECIMALS and 1 in (round(low, decimals), round(high, decimals)):
         decimals += 1

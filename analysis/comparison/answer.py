@@ -131,9 +131,13 @@ def list_rows(comparison: Comparison) -> list[Row]:
             whole = ", ".join([*names, "all configurations"] if pair.each else names)
             for head, ratios in ({whole: pair.ratios} | (pair.each if is_single else {})).items():
                 if metric in ratios:
-                    label = f"{_name_row(metric, pair)}: {head}" if head else _name_row(metric, pair)
-                    rows.append(Row(label, *format_means(pair, ratios[metric]), ratios[metric]))
+                    rows.append(_make_row(head, pair, ratios[metric]))
     return rows
+
+
+def _make_row(head: str, pair: Pair, ratio: Ratio) -> Row:
+    label = ": ".join(filter(None, (_name_row(ratio.metric, pair), head)))
+    return Row(label, *format_means(pair, ratio), ratio)
 
 
 def _has_nothing(ratio: Ratio) -> bool:

@@ -49,19 +49,19 @@ def format_span(ratio: Ratio) -> str:
 
 
 def describe_comparison(comparison: Comparison) -> str:
-    """Say in a sentence what a comparison shows; empty if there are no other systems."""
+    """Say in a sentence what a comparison shows."""
     compared = comparison.compared
     if len(comparison.pairs) == 1 or len(compared) == 1:
         return describe_pair((compared or comparison.pairs)[0])
     known = [pair for pair in compared if pair.speed is not None]
     if not known:
-        return f"No other system can be compared with {comparison.baseline}." if comparison.pairs else ""
+        return f"No other system can be compared with {comparison.baseline}."
     clauses = []
     for pair in known:
         ratio = pair.ratios[EQUAL_WORK]
         words = "" if ratio.verdict == "apart" else f", {describe_verdict(ratio)}"
         clauses.append(f"{pair.name} {format_span(ratio)}{words}")
-    remarks = dict.fromkeys(filter(None, (pair.disturbance.remark for pair in known)))
+    remarks = {pair.disturbance.remark: None for pair in known if pair.disturbance.remark}
     start = f"Against {comparison.baseline}, {PHRASES[EQUAL_WORK]}"
     return say_ratios({}, (f"{start}: {'; '.join(clauses)}", *remarks))
 
