@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tests.analysis.metric_oracle.arithmetic import grouped, quantile, size_of, stats_ms, total
-from tests.analysis.metric_oracle.facts import CURVE, GIB, QOS, SIDES, Facts, Rows
+from tests.analysis.metric_oracle.facts import CURVE, GIB, QOS, SIDES, Facts, Numbers, Row, Rows
 from tests.analysis.metric_oracle.machine import device_ns
 from tests.analysis.metric_oracle.requests import measures, requests_of
 from tests.analysis.metric_oracle.rows import (
