@@ -83,6 +83,22 @@ def format_alike(values: Iterable[float | None], unit: str = "") -> list[str]:
     return [ABSENT if value is None else f"{value:,.{decimals}f}" for value in listed]
 
 
+def format_ratio(ratio: float, low: float | None = None, high: float | None = None) -> tuple[str, str]:
+    """Format a ratio and its interval, as "1.50 ×" and "1.48 to 1.52", with equal decimals.
+
+    They are those that half the interval supports; without one the ratio has three digits.
+    """
+    size = math.floor(math.log10(ratio))
+    if low is None or high is None:
+        return f"{ratio:.{min(max(2 - size, 0), _MOST_DECIMALS)}f} ×", ABSENT
+    digits = -math.floor(math.log10(max((high - low) / 2, 1e-4)))
+    decimals = min(max(digits, 1 - size if size < 0 else 0), 3)
+    # An interval that excludes 1 must not look as if it ended there.
+    while not low <= 1 <= high and decimals <= _MOST_DECIMALS and 1 in (round(low, decimals), round(high, decimals)):
+        decimals += 1
+    return f"{ratio:.{decimals}f} ×", f"{low:.{decimals}f} to {high:.{decimals}f}"
+
+
 def get_unit_word(unit: str) -> str:
     """Return the word of a unit that numbers leave out; some carry their unit themselves."""
     return "" if unit in _WORDLESS else unit

@@ -1,6 +1,6 @@
 """Sentences of answers, each one template: nothing else puts a finding into words of its own."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 
 def say_values(clauses: Iterable[tuple[str, str]], limit: str = "") -> str:
@@ -13,6 +13,23 @@ def say_values(clauses: Iterable[tuple[str, str]], limit: str = "") -> str:
     said = "; ".join(phrase.format(value) for phrase, value in clauses if value)
     begun = f"{said[:1].upper()}{said[1:]}." if said else say_none("anything")
     return f"{begun} The limit is {limit}." if said and limit else begun
+
+
+def say_ratios(claims: Mapping[str, Sequence[tuple[str, str]]], remarks: Iterable[str] = ()) -> str:
+    """Say what ratios show: "A is better than B: reads and writes 2 × (95% interval 1 to 3); …".
+
+    Args:
+        claims: what was measured and its ratio, by what they show; equal ratios are said once.
+        remarks: clauses that qualify the ratios.
+    """
+    clauses = []
+    for claim, ratios in claims.items():
+        named: dict[str, list[str]] = {}
+        for what, ratio in ratios:
+            named.setdefault(ratio, []).append(what)
+        listed = (f"{', '.join(words[:-1])} and {words[-1]} {ratio}" for ratio, words in named.items())
+        clauses.append(f"{claim}: {', '.join(text.removeprefix(' and ') for text in listed)}")
+    return "; ".join([*clauses, *remarks]).replace("× (", "× (95% interval ", 1) + "."
 
 
 def say_limit(what: str, goal: str, place: str, beyond: Iterable[str] = ()) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from tracegen.errors import escape_controls
 from views.answer import Answer, DoubtLine, Figure, Table
-from views.numbers import format_alike, format_plain, get_unit_word
+from views.numbers import format_alike, format_plain, format_ratio, get_unit_word
 from views.tables import align, align_table, find_numeric, list_cells
 
 
@@ -16,7 +16,10 @@ def split_figure(figure: Figure) -> tuple[str, str, str]:
     shown, remarks = format_plain(figure.value, figure.unit), [figure.note]
     if figure.low is not None and figure.high is not None:
         shown, low, high = format_alike([figure.value, figure.low, figure.high], figure.unit)
-        remarks.insert(0, "" if low == high else f"95% interval {low} to {high}")
+        ends = f"{low} to {high}"
+        if figure.unit == "ratio":
+            shown, ends = format_ratio(figure.value, figure.low, figure.high)
+        remarks.insert(0, "" if low == high else f"95% interval {ends}")
     more = "> " if figure.is_more_than else ""
     return more + shown, unit, ", ".join(filter(None, remarks))
 

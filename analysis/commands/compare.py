@@ -12,17 +12,15 @@ from analysis.commands.directories import find_runs
 from analysis.commands.terminal import choose_output, echo, output_options, say, show_progress
 from analysis.comparison.answer import answer_comparison, answer_statistics, describe_sets
 from analysis.comparison.compare import compare_systems, select_metrics
-from analysis.comparison.matching import match_configurations, match_workloads, name_sets
-from analysis.comparison.prediction_answer import answer_check
-from analysis.comparison.predictions import check_predictions, find_predictions
+from analysis.comparison.matching import match_configurations, name_sets
+from analysis.comparison.predictions import answer_check, check_predictions, find_predictions
 from analysis.comparison.trials import load_sets
 from analysis.comparison.warnings import (
     count_doubts,
-    warn_of_conditions,
     warn_of_machines,
     warn_of_predictions,
 )
-from tracegen.console.commands import Command, Word
+from tracegen.console.commands import Command
 from tracegen.errors import InputError
 from tracegen.progress import Advance
 from views.answer import Answer
@@ -93,11 +91,6 @@ class CompareCommand(Command):
     help="A condition that differs between sets on purpose.",
 )
 @click.option(
-    "--by",
-    type=Word(["workload"]),
-    help="Show sets of different workloads in columns, without ratios.",
-)
-@click.option(
     "--metric",
     "metrics",
     multiple=True,
@@ -110,7 +103,6 @@ class CompareCommand(Command):
 def compare(
     runs: tuple[Path, ...],
     vary: tuple[str, ...],
-    by: str | None,
     metrics: tuple[str, ...],
     as_json: bool,
     as_csv: bool,
@@ -122,7 +114,7 @@ def compare(
     Prints statistics of one set of runs. With --against prints ratios and verdicts at equal work,
     of runs that are matched by trace, plan and conditions; the last set is the baseline. If one set
     is predicted and the other measured, prints the errors of the predictions instead, unless --vary
-    or --by is given.
+    is given.
     """
     if as_json and as_csv:
         remedy = "pass one of `as_json` and `as_csv`"
@@ -131,10 +123,12 @@ def compare(
     deliver = choose_output(output, [run for own in sets for run in own], force=force)
     predicted = find_predictions(sets)
     with show_progress("reading logs", "run", sum(map(len, sets))) as advance:
-        if predicted in ([False, True], [True, False]) and not vary and by is None:
-            answer = _check_predictions(sets if predicted[1] else sets[::-1], metrics, advance)
+        if predicted in ([False, True], [True, False]) and not vary:
+            measured, predictions = sets if predicted[1] else sets[::-1]
+            check = check_predictions(measured, predictions, metrics, advance)
+            answer = answer_check(check, every_metric=bool(metrics))
         else:
-            answer = _compare_sets(sets, vary, metrics, is_by_workload=by is not None, advance=advance)
+            answer = _compare_sets(sets, vary, metrics, advance)
     if as_json:
         echo(json.dumps(dict(answer.data), indent=2, allow_nan=False))
     elif as_csv and answer.records is not None:
@@ -144,33 +138,20 @@ def compare(
         deliver(answer)
 
 
-def _check_predictions(sets: list[list[Path]], metrics: tuple[str, ...], advance: Advance) -> Answer:
-    measured, predicted = sets
-    check = check_predictions(measured, predicted, metrics, advance)
-    return answer_check(check, every_metric=bool(metrics))
-
-
-def _compare_sets(
-    sets: list[list[Path]], vary: tuple[str, ...], metrics: tuple[str, ...], *, is_by_workload: bool, advance: Advance
-) -> Answer:
+def _compare_sets(sets: list[list[Path]], vary: tuple[str, ...], metrics: tuple[str, ...], advance: Advance) -> Answer:
     """Compare sets of runs; the last is the baseline. A single set is shown with its statistics."""
     trials, left_out = load_sets(dict(zip(name_sets(sets), sets, strict=True)), advance)
-    runs = describe_sets(trials, left_out)
     every = [trial for own in trials.values() for trial in own]
+    runs = describe_sets(trials, left_out)
     found: dict[str, object] = {
         "runs": {system: [str(trial.run.path) for trial in own] for system, own in trials.items()},
         "left_out": {str(path): why for path, why in left_out.items()},
         "doubts": count_doubts(every),
     }
-    if len(sets) > 1 and not is_by_workload:
+    if len(sets) > 1:
         return answer_comparison(compare_systems(trials, [*trials][-1], vary, metrics), runs, found)
-    names = select_metrics([trial.summary for trial in every], metrics)
-    if is_by_workload:
-        configurations = match_workloads(trials, vary)
-        warnings = [*warn_of_machines({"the set of workloads": every}), *warn_of_conditions(trials, vary)]
-    else:
-        configurations, _ = match_configurations(trials, vary)
-        warnings = [*warn_of_machines(trials), *warn_of_predictions(trials)]
-        if len(configurations) > 1:
-            say(_SEVERAL.format(len(configurations)))
-    return answer_statistics(configurations, names, runs, found | {"warnings": warnings})
+    configurations, _ = match_configurations(trials, vary)
+    if len(configurations) > 1:
+        say(_SEVERAL.format(len(configurations)))
+    found["warnings"] = [*warn_of_machines(trials), *warn_of_predictions(trials)]
+    return answer_statistics(configurations, select_metrics([own.summary for own in every], metrics), runs, found)

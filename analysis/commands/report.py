@@ -11,7 +11,7 @@ from analysis.commands.terminal import echo, say, show_progress
 from analysis.log.log import Targets
 from analysis.report.answer import make_report
 from analysis.report.data import gather
-from analysis.report.labels import check_text, parse_label
+from analysis.report.systems import check_text, parse_label
 from analysis.sweeps.answer import answer_sweep
 from analysis.sweeps.search import answer_search
 from analysis.sweeps.sweep import open_sweep

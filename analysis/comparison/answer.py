@@ -1,31 +1,20 @@
-"""The answer of `analysis compare`: rows of ratios, statistics of trials, workloads side by side."""
+"""The answer of `analysis compare`: ratios of systems, or statistics of trials, for people and for programs."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import polars as pl
+
 from analysis.comparison.compare import Comparison, Pair
-from analysis.comparison.conditions import Systems
-from analysis.comparison.equal_work.measuring import EQUAL_WORK, Measured
-from analysis.comparison.equal_work.spans import EqualWork
-from analysis.comparison.export import (
-    convert_comparison,
-    convert_statistics,
-    tabulate_ratios,
-    tabulate_statistics,
-)
-from analysis.comparison.intervals import Statistics
 from analysis.comparison.matching import Configuration
+from analysis.comparison.measuring import EQUAL_WORK, Measured
 from analysis.comparison.ratios import Ratio
-from analysis.comparison.sentences import (
-    describe_comparison,
-    describe_pair,
-    describe_verdict,
-    format_ends,
-    format_times,
-)
+from analysis.comparison.sentences import describe_comparison, describe_pair, describe_verdict, format_interval
+from analysis.comparison.trials import Systems
 from analysis.comparison.warnings import abbreviate_runs, count_doubts, list_doubt_kinds
-from analysis.metrics.catalogue import CATALOGUE, describe
+from analysis.metrics.catalogue import CATALOGUE
 from analysis.metrics.headlines import heading, scale
 from analysis.summary.percentiles import is_thin
 from tracegen.errors import format_count
@@ -42,7 +31,13 @@ _SHORTER: Final = {
     " per object": "",
 }
 """Words of labels, and the shorter ones of a comparison."""
-_DIFFERENT: Final = "The work differs: no ratio of these numbers says which system is faster."
+_RECORD: Final[dict[str, Any]] = (
+    dict.fromkeys(("configuration", "system", "baseline"), pl.String)
+    | {"predicted": pl.Boolean, "metric": pl.String, "unit": pl.String}
+    | dict.fromkeys(("mean", "baseline_mean", "ratio", "low", "high"), pl.Float64)
+    | dict.fromkeys(("verdict", "winner", "why"), pl.String)
+)
+"""The columns of CSV."""
 
 
 class Row(NamedTuple):
@@ -73,14 +68,14 @@ def answer_comparison(comparison: Comparison, runs: Sequence[str], found: Mappin
     trials = [trial for own in comparison.trials.values() for trial in own]
     doubts = count_doubts(trials)
     notes = [*table.notes, *([list_doubt_kinds(doubts, len(trials))] if doubts else [])]
+    ratios = Table(name="ratios", title="Ratios at equal work", columns=table.columns, rows=table.rows, notes=notes)
+    records = [row for pair in comparison.pairs for row in _list_records(comparison, pair)]
     return Answer(
         title=table.title,
         subject=[*runs, *([] if table.rows else notes)],
         sentence=describe_comparison(comparison),
-        tables=[
-            Table(name="ratios", title="Ratios at equal work", columns=table.columns, rows=table.rows, notes=notes)
-        ],
-        records=tabulate_ratios(comparison),
+        tables=[ratios],
+        records=pl.DataFrame(records, _RECORD),
         data={**found, **convert_comparison(comparison)},
     )
 
@@ -106,16 +101,16 @@ def tabulate_rows(comparison: Comparison) -> Table:
     """Return the rows as a table, with the remarks and warnings as its notes."""
     compared = comparison.compared
     name = compared[0].name if len(compared) == 1 else "system"
-    heads = ("", comparison.baseline, name, "ratio", "95% interval", "")
+    rows = [
+        [row.label, row.old, row.new, *format_interval(row.ratio), describe_verdict(row.ratio)]
+        for row in list_rows(comparison)
+    ]
     warnings = [f"WARNING: {warning}" for warning in comparison.warnings]
     return Table(
         name="comparison",
         title=f"{', '.join(pair.name for pair in comparison.pairs)} against {comparison.baseline}",
-        columns=[Column(head) for head in heads],
-        rows=[
-            [*texts, format_times(ratio), format_ends(ratio), describe_verdict(ratio)]
-            for *texts, ratio in list_rows(comparison)
-        ],
+        columns=[*map(Column, ("", comparison.baseline, name, "ratio", "95% interval", ""))],
+        rows=rows,
         notes=[*list_remarks(comparison), *warnings],
     )
 
@@ -127,22 +122,17 @@ def list_rows(comparison: Comparison) -> list[Row]:
     """
     compared = comparison.compared
     is_single = len(compared) == 1
-    is_brief = not is_single or bool(compared[0].each)
     rows = []
-    for metric in BRIEF if is_brief else compared[0].ratios:
+    for metric in compared[0].ratios if is_single and not compared[0].each else BRIEF:
         for pair in compared:
             if metric not in pair.ratios or _has_nothing(pair.ratios[metric]):
                 continue
             names = [] if is_single else [pair.name]
             whole = ", ".join([*names, "all configurations"] if pair.each else names)
-            each = {whole: pair.ratios} | (pair.each if is_single else {})
-            rows += [_make_row(head, pair, ratios[metric]) for head, ratios in each.items() if metric in ratios]
+            for head, ratios in ({whole: pair.ratios} | (pair.each if is_single else {})).items():
+                if metric in ratios:
+                    rows.append(_make_row(head, pair, ratios[metric]))
     return rows
-
-
-def _has_nothing(ratio: Ratio) -> bool:
-    """Return whether a metric has neither a ratio nor values: then a remark says why."""
-    return ratio.ratio is None and ratio.means == (None, None)
 
 
 def _make_row(head: str, pair: Pair, ratio: Ratio) -> Row:
@@ -150,43 +140,39 @@ def _make_row(head: str, pair: Pair, ratio: Ratio) -> Row:
     return Row(label, *format_means(pair, ratio), ratio)
 
 
+def _has_nothing(ratio: Ratio) -> bool:
+    """Return whether a metric has neither a ratio nor values: then a remark says why."""
+    return ratio.ratio is None and ratio.means == (None, None)
+
+
 def _name_row(metric: str, pair: Pair) -> str:
     """Return a metric's label and unit in the words of a comparison."""
     if metric == EQUAL_WORK:
-        return f"equal work, {name_unit_of_work(pair)}"
+        return f"equal work, {'GiB/s' if _is_of_bytes(pair) else 'tokens/s of prompts and answers'}"
     label = heading(metric) if metric in CATALOGUE else metric
     for words, shorter in _SHORTER.items():
         label = label.replace(words, shorter)
     return label
 
 
-def name_unit_of_work(pair: Pair) -> str:
-    """Name the unit of the rate of equal work."""
-    is_bytes = all(one.equal.unit == "bytes" for one in pair.measured)
-    return "GiB/s" if is_bytes else "tokens/s of prompts and answers"
+def _is_of_bytes(pair: Pair) -> bool:
+    return all(one.equal.unit == "bytes" for one in pair.measured)
 
 
 def format_means(pair: Pair, ratio: Ratio) -> tuple[str, str]:
     """Format the means of baseline and system alike; empty over several configurations."""
     if ratio.means == (None, None):
         return "", ""
-    metric = ratio.metric
-    new, old = (mean and _scale(pair, metric, mean) for mean in ratio.means)
-    is_share = metric in CATALOGUE and describe(metric).is_share
-    texts = format_alike([old, new], "share" if is_share else "")
-    thin = (
-        metric != EQUAL_WORK and any(is_thin(metric, trial) for trial in pair.measured[0].metrics[system])
-        for system in (ratio.b, ratio.a)
+    metric, known = ratio.metric, CATALOGUE.get(ratio.metric)
+    of_work = 2**30 if _is_of_bytes(pair) else 1
+    texts = format_alike(
+        [mean and (scale(metric, mean) if known else mean / of_work) for mean in reversed(ratio.means)],
+        "share" if known and known.is_share else "",
     )
-    first, second = (f"({text})" if few else text for text, few in zip(texts, thin, strict=True))
-    return first, second
-
-
-def _scale(pair: Pair, metric: str, value: float) -> float:
-    """Return a value in the unit of its row's label."""
-    if metric == EQUAL_WORK:
-        return value / (2**30 if pair.measured[0].equal.unit == "bytes" else 1)
-    return scale(metric, value) if metric in CATALOGUE else value
+    own = pair.measured[0].metrics
+    thin = [known is not None and any(is_thin(metric, trial) for trial in own[name]) for name in (ratio.b, ratio.a)]
+    old, new = (f"({text})" if few else text for text, few in zip(texts, thin, strict=True))
+    return old, new
 
 
 def list_remarks(comparison: Comparison) -> list[str]:
@@ -202,11 +188,11 @@ def list_remarks(comparison: Comparison) -> list[str]:
 
 
 def _list_missing(pair: Pair) -> list[str]:
-    """Return the metrics of a pair that have no ratio, a line for each reason."""
-    metrics: dict[str, list[str]] = {}
+    """Return the metrics of a pair that have neither ratio nor values, a line for each reason."""
+    missing: dict[str, list[str]] = {}
     for ratio in filter(_has_nothing, pair.ratios.values()):
-        metrics.setdefault(ratio.why, []).append(_name_row(ratio.metric, pair))
-    return [f"Not compared: {'; '.join(own)}: {why}." for why, own in metrics.items()]
+        missing.setdefault(ratio.why, []).append(_name_row(ratio.metric, pair))
+    return [f"Not compared: {'; '.join(metrics)}: {why}." for why, metrics in missing.items()]
 
 
 def _describe_span(measured: Measured, pair: Pair) -> Iterator[str]:
@@ -216,71 +202,134 @@ def _describe_span(measured: Measured, pair: Pair) -> Iterator[str]:
     if equal.reason:
         yield f"{start}not compared: {equal.reason}; {equal.remedy}."
         return
-    times = []
-    for system, spans in equal.spans_s.items():
-        ends = dict.fromkeys(format_alike((min(spans), max(spans))))
-        times.append(f"{' to '.join(ends)} s ({system})")
-    yield f"{start}equal work: the first {_format_amount(equal)} took {', '.join(times)}."
+    amount = f"{equal.amount:,.0f} tokens of the trace"
+    if equal.unit == "bytes":
+        amount = f"{format_number(equal.amount / 2**30)} GiB"
+    ends = {system: dict.fromkeys(format_alike((min(spans), max(spans)))) for system, spans in equal.spans_s.items()}
+    times = (f"{' to '.join(own)} s ({system})" for system, own in ends.items())
+    yield f"{start}equal work: the first {amount} took {', '.join(times)}."
     busy = [f"{share:.0%} ({system})" for system, share in equal.busy.items() if share is not None]
     if busy:
         limit = ": the load limits, not the drive" if equal.is_limited_by_load else ""
         yield f"{start}the nvme tier was busy {', '.join(busy)} of that time{limit}."
 
 
-def _format_amount(equal: EqualWork) -> str:
-    if equal.unit == "tokens":
-        return f"{equal.amount:,.0f} tokens of the trace"
-    return f"{format_number(equal.amount / 2**30)} GiB"
-
-
 def answer_statistics(
-    configurations: Sequence[Configuration],
-    metrics: Sequence[str],
-    runs: Sequence[str],
-    found: Mapping[str, Any],
+    configurations: Sequence[Configuration], metrics: Sequence[str], runs: Sequence[str], found: Mapping[str, Any]
 ) -> Answer:
-    """Make the answer of the trials of a system, or of different workloads: their statistics.
+    """Make the answer of the trials of a system: their statistics.
 
     Args:
-        configurations: of one system; or of several, each with a workload of its own.
+        configurations: of one system.
         metrics: names of metrics.
-        runs: lines on the runs of each system.
+        runs: lines on the runs of the system.
         found: entries of its JSON beside the statistics; `warnings` is one.
     """
-    records = tabulate_statistics(configurations, metrics)
-    has_several = len({*records["system"]}) > 1
-    heads = ("metric", "trials", "mean", "sd", "CV", "median", "from", "to")
-    rows = [
-        (f"{metric}, {one.name}" if configurations[1:] else metric, *_list_statistics(one.statistics(system, metric)))
+    records = [
+        {
+            "configuration": one.name,
+            "system": system,
+            "predicted": any(trial.summary.prediction for trial in trials),
+            "metric": metric,
+            "unit": _get_unit(metric),
+            **asdict(one.statistics(system, metric)),
+        }
         for metric in metrics
         for one in configurations
-        for system in one.trials
+        for system, trials in one.trials.items()
     ]
+    trials = sum(len(own) for one in configurations for own in one.trials.values())
+    cut = "; runs were cut in time" if any(one.cut for one in configurations) else ""
+    columns = ("metric", "trials", "mean", "sd", "CV", "median", "from", "to")
     return Answer(
         title="; ".join(one.name for one in configurations),
         subject=[*runs, *(f"WARNING: {warning}" for warning in found["warnings"])],
-        sentence=_DIFFERENT if has_several else _describe_trials(configurations),
+        sentence=f"{format_count(trials, 'trial')} of {format_count(len(configurations), 'configuration')}{cut}.",
         tables=[
             Table(
                 name="statistics",
                 title="Means with their 95% intervals, each run over its own window",
-                columns=[*map(Column, heads)],
-                rows=rows,
+                columns=[*map(Column, columns)],
+                rows=[_list_statistics(row, has_name=len(configurations) > 1) for row in records],
             )
         ],
-        records=records,
-        data={**found, "configurations": convert_statistics(configurations, metrics)},
+        records=pl.DataFrame(records, infer_schema_length=None),
+        data={**found, "configurations": [_convert_configuration(one, metrics) for one in configurations]},
     )
 
 
-def _describe_trials(configurations: Sequence[Configuration]) -> str:
-    trials = sum(len(own) for one in configurations for own in one.trials.values())
-    cut = "; runs were cut in time" if any(one.cut for one in configurations) else ""
-    return f"{format_count(trials, 'trial')} of {format_count(len(configurations), 'configuration')}{cut}."
+def _list_statistics(row: Mapping[str, Any], *, has_name: bool) -> list[str]:
+    name = f"{row['metric']}, {row['configuration']}" if has_name else row["metric"]
+    mean = format_number(row["mean"]) if row["more_than"] is None else f"> {format_number(row['more_than'])}"
+    cv = ABSENT if row["cv"] is None else f"{row['cv']:.1%}"
+    others = (format_number(row[name]) for name in ("median", "low", "high"))
+    return [name, str(row["n"]), mean, format_number(row["sd"]), cv, *others]
 
 
-def _list_statistics(stats: Statistics) -> list[str]:
-    mean = format_number(stats.mean) if stats.more_than is None else f"> {format_number(stats.more_than)}"
-    cv = ABSENT if stats.cv is None else f"{stats.cv:.1%}"
-    others = map(format_number, (stats.median, stats.low, stats.high))
-    return [str(stats.n), mean, format_number(stats.sd), cv, *others]
+def _get_unit(metric: str) -> str:
+    return CATALOGUE[metric].unit if metric in CATALOGUE else ""
+
+
+def convert_comparison(comparison: Comparison) -> dict[str, object]:
+    """Return a comparison in plain JSON."""
+    return {
+        "baseline": comparison.baseline,
+        "sentence": describe_comparison(comparison),
+        "ranking": comparison.ranking,
+        "warnings": comparison.warnings,
+        "systems": [_convert_pair(pair) for pair in comparison.pairs],
+    }
+
+
+def _convert_pair(pair: Pair) -> dict[str, object]:
+    return {
+        "system": pair.name,
+        "sentence": describe_pair(pair),
+        "not_compared": pair.why or None,
+        "varied": pair.varied,
+        "unmatched": pair.unmatched,
+        "disturbance": pair.disturbance.remark or None,
+        "configurations": [
+            _convert_configuration(one.configuration, pair.metrics)
+            | {"equal_work": asdict(one.equal), "requests": one.requests}
+            for one in pair.measured
+        ],
+        "ratios": {metric: asdict(ratio) for metric, ratio in pair.ratios.items()},
+        "by_configuration": {
+            name: {metric: asdict(ratio) for metric, ratio in ratios.items()} for name, ratios in pair.each.items()
+        },
+    }
+
+
+def _convert_configuration(one: Configuration, metrics: Sequence[str]) -> dict[str, Any]:
+    windows = {metric: {name: asdict(one.statistics(name, metric)) for name in one.trials} for metric in metrics}
+    return {
+        "name": one.name,
+        "trace_fingerprint": one.trace,
+        "users": one.users,
+        "cut": one.cut,
+        "same_plan": one.same_plan,
+        "own_windows": windows,
+    }
+
+
+def _list_records(comparison: Comparison, pair: Pair) -> Iterator[dict[str, object]]:
+    """Yield a row for each ratio of a pair, and for each configuration that has none."""
+    trials = [*comparison.trials[pair.name], *comparison.trials[pair.baseline]]
+    start = {
+        "system": pair.name,
+        "baseline": pair.baseline,
+        "predicted": any(trial.summary.prediction for trial in trials),
+    }
+    refused = [one for one in pair.measured if one.equal.reason]
+    for one in refused:
+        yield start | {"configuration": one.configuration.name, "why": f"{one.equal.reason}; {one.equal.remedy}"}
+    if pair.why and not refused:
+        yield start | {"configuration": "", "why": pair.why}
+    whole = "all configurations" if pair.each else "".join(one.configuration.name for one in pair.measured)
+    for configuration, ratios in {whole: pair.ratios, **pair.each}.items():
+        for ratio in ratios.values():
+            mean, baseline_mean = ratio.means
+            unit = f"{pair.measured[0].equal.unit}/s" if ratio.metric == EQUAL_WORK else _get_unit(ratio.metric)
+            own = {"configuration": configuration, "unit": unit, "mean": mean, "baseline_mean": baseline_mean}
+            yield start | asdict(ratio) | own

@@ -6,16 +6,17 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Final
 
-from analysis.comparison.conditions import (
+from analysis.comparison.matching import Configuration, match_configurations
+from analysis.comparison.measuring import EQUAL_WORK, Measured, measure_configuration
+from analysis.comparison.ratios import FAMILY, Ratio, compute_ratios
+from analysis.comparison.trials import (
+    Systems,
+    Trial,
     conditions_of,
     drop_followers,
     find_differing,
     format_condition,
 )
-from analysis.comparison.equal_work.measuring import EQUAL_WORK, Measured, measure_configuration
-from analysis.comparison.matching import Configuration, match_configurations
-from analysis.comparison.ratios import FAMILY, Ratio, compute_ratios
-from analysis.comparison.trials import Trial
 from analysis.comparison.warnings import (
     QUIET,
     Disturbance,
@@ -121,83 +122,56 @@ class Comparison:
 
 
 def compare_systems(
-    trials: Mapping[str, Sequence[Trial]],
+    trials: Systems,
     baseline: str,
-    vary: Sequence[str],
+    vary: Sequence[str] | None = None,
     metrics: Sequence[str] | None = None,
+    *,
+    is_any_load: bool = False,
 ) -> Comparison:
-    """Compare systems whose conditions are equal, but for those that the user names.
+    """Compare systems with one of them.
 
     Args:
-        trials: valid trials by system, at least one of each.
+        trials: valid trials by system; none of a system without a valid run only if `vary` is None.
         baseline: the system to which all are compared.
-        vary: conditions that differ between systems on purpose.
-        metrics: names in a summary; None takes those of COMPARED that the runs have.
+        vary: conditions that differ between systems on purpose; None: whatever differs, and a
+            system that cannot be compared is told instead of refused.
+        metrics: names in a summary, which are judged together; None takes those of COMPARED that
+            the runs have.
+        is_any_load: whether systems of other loads are compared, too, if `vary` is None.
 
     Raises:
         InputError: two systems have no configuration in common, or a name is unknown.
     """
     names = select_metrics([trial.summary for own in trials.values() for trial in own], metrics)
-    family = metrics or FAMILY
-    pairs = [
-        _compare_pair({name: own, baseline: trials[baseline]}, vary, names, family)
-        for name, own in trials.items()
-        if name != baseline
-    ]
-    return _order(baseline, trials, pairs)
-
-
-def compare_as_found(
-    trials: Mapping[str, Sequence[Trial]], baseline: str, metrics: Sequence[str], *, is_given: bool
-) -> Comparison:
-    """Compare systems whatever differs between them, but for the load.
-
-    Args:
-        trials: valid trials by system; empty for a system without a valid run.
-        baseline: the system to which all are compared.
-        metrics: names of metrics; those that the runs lack are left out.
-        is_given: whether the user named the baseline: then systems of other loads are compared,
-            too.
-    """
-    fixed = frozenset[str]() if is_given else LOAD
-    pairs = [
-        _compare_found({system: trials[system] for system in (name, baseline)}, metrics, fixed)
-        for name in trials
-        if name != baseline
-    ]
-    return _order(baseline, trials, pairs)
-
-
-def _order(
-    baseline: str,
-    trials: Mapping[str, Sequence[Trial]],
-    pairs: Iterable[Pair],
-) -> Comparison:
+    pairs = []
+    for name in trials:
+        if name == baseline:
+            continue
+        systems = {system: trials[system] for system in (name, baseline)}
+        if vary is not None:
+            pairs.append(_compare_pair(systems, vary, names, metrics or FAMILY))
+            continue
+        differing = list_differing(systems.values())
+        if why := _find_refusal(systems, [] if is_any_load else sorted(LOAD.intersection(differing))):
+            pairs.append(Pair(name, baseline, why))
+            continue
+        try:
+            pairs.append(_compare_pair(systems, differing, names, metrics or FAMILY))
+        except InputError as error:
+            pairs.append(Pair(name, baseline, error.problem))
     ordered = sorted(pairs, key=lambda pair: (pair.speed is None, -(pair.speed or 0.0)))
     return Comparison(baseline, {system: list(own) for system, own in trials.items()}, ordered)
 
 
-def _compare_found(
-    systems: Mapping[str, Sequence[Trial]],
-    metrics: Sequence[str],
-    fixed: Collection[str],
-) -> Pair:
-    name, baseline = systems
+def _find_refusal(systems: Systems, of_load: Sequence[str]) -> str:
+    """Return why two systems cannot be compared, before any log is read; empty if they can."""
     if missing := [system for system, own in systems.items() if not own]:
-        return Pair(name, baseline, why=f"no valid run of {' and '.join(missing)}")
-    vary = list_differing(systems.values())
-    if refused := [condition for condition in vary if condition in fixed]:
-        differences = "; ".join(_describe_varied(systems, refused))
-        return Pair(name, baseline, why=f"they ran another load: {differences}")
-    traces = [{str(trial.run.trace_fingerprint) for trial in own} for own in systems.values()]
-    if not set.intersection(*traces):
-        return Pair(name, baseline, why="they replayed different traces")
-    summaries = [trial.summary for own in systems.values() for trial in own]
-    known = [metric for metric in metrics if any(summary.numbers.get(metric) for summary in summaries)]
-    try:
-        return _compare_pair(systems, vary, known, FAMILY)
-    except InputError as error:
-        return Pair(name, baseline, why=error.problem)
+        return f"no valid run of {' and '.join(missing)}"
+    if of_load:
+        return f"they ran another load: {'; '.join(_describe_varied(systems, of_load))}"
+    traces = [{trial.run.trace_fingerprint for trial in own} for own in systems.values()]
+    return "" if set.intersection(*traces) else "they replayed different traces"
 
 
 def _compare_pair(
@@ -282,14 +256,10 @@ def _describe_varied(systems: Mapping[str, Sequence[Trial]], names: Iterable[str
 def select_metrics(summaries: Sequence[Summary], metrics: Sequence[str] | None) -> list[str]:
     """Return the requested metrics, or those of COMPARED that the runs have and that are not all 0.
 
-    Args:
-        summaries: of all runs that are compared, at least one.
-        metrics: the names asked for; none takes those of COMPARED.
-
     Raises:
         InputError: a name is not that of a number in the summaries.
     """
-    names = list(summaries[0].numbers)
+    names = {name for summary in summaries for name in summary.numbers}
     for name in metrics or ():
         if name not in names:
             near = difflib.get_close_matches(name, names, n=1)
@@ -298,4 +268,4 @@ def select_metrics(summaries: Sequence[Summary], metrics: Sequence[str] | None) 
             raise InputError(problem, remedy, subject=name, setting="metrics")
     if metrics:
         return list(dict.fromkeys(metrics))
-    return [name for name in COMPARED if name in names and any(summary.numbers.get(name) for summary in summaries)]
+    return [name for name in COMPARED if any(summary.numbers.get(name) for summary in summaries)]

@@ -1,23 +1,25 @@
 """Matching: runs of several systems that did the same work under the same conditions."""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from analysis.comparison.conditions import (
+from analysis.comparison.intervals import Statistics, summarise_metric
+from analysis.comparison.trials import (
     LEADERS,
     Systems,
+    Trial,
+    check_common_plan,
     check_varied,
     conditions_of,
     drop_followers,
     find_differing,
     format_condition,
     is_varied,
+    name_condition,
 )
-from analysis.comparison.intervals import Statistics, summarise_metric
-from analysis.comparison.trials import Trial, check_common_plan
 from analysis.runs.plan_order import kind_of
 from analysis.summary.run_summary import Summary
 from replayer.schema import CONDITION_GROUPS, TIERS, Conditions
@@ -70,14 +72,11 @@ class Configuration:
         return summarise_metric(metric, self.summaries[system])
 
 
-def match_configurations(
-    systems: Systems,
-    vary: Sequence[str] = (),
-) -> tuple[list[Configuration], list[str]]:
+def match_configurations(systems: Systems, vary: Sequence[str] = ()) -> tuple[list[Configuration], list[str]]:
     """Find the configurations that every system has.
 
     Args:
-        systems: trials by system.
+        systems: trials by system, of one system or two.
         vary: conditions that differ between systems on purpose.
 
     Returns:
@@ -88,42 +87,36 @@ def match_configurations(
     """
     check_varied(vary, systems)
     groups = {system: group_trials(trials, vary) for system, trials in systems.items()}
-    first = next(iter(groups.values()))
-    common = [key for key in first if all(key in group for group in groups.values())]
-    strays = [
-        (system, key)
-        for system, group in groups.items()
-        for key in group
-        if any(key not in other for other in groups.values())
-    ]
-    if not common:
-        raise _no_match(groups, *strays[0])
+    common, unmatched = find_common(groups)
     for key in common:
         for system, group in groups.items():
             _check_unmixed(system, group[key])
         _check_tiers([trial for group in groups.values() for trial in group[key]], vary)
+    names = name_configurations(common, next(iter(groups.values())))
     matched = [
         make_configuration(name, {system: group[key] for system, group in groups.items()})
-        for name, key in zip(name_configurations(common, first), common, strict=True)
+        for name, key in zip(names, common, strict=True)
     ]
-    return matched, [explain_stray(groups, system, key) for system, key in strays]
+    return matched, unmatched
 
 
-def match_workloads(systems: Systems, vary: Sequence[str]) -> list[Configuration]:
-    """Make a configuration of each system, which replayed a workload of its own.
+def find_common(groups: Groups, remedy: str = "") -> tuple[list[Key], list[str]]:
+    """Return the keys that all groups have, and for each other one why it matches nothing.
+
+    Args:
+        groups: of one system or two.
+        remedy: what to do if there is no common key; empty for what the first difference suggests.
 
     Raises:
-        InputError: the runs of a system are no trials of each other.
+        InputError: there is no common key.
     """
-    check_varied(vary, systems)
-    for system, trials in systems.items():
-        groups = group_trials(trials)
-        if len(groups) > 1:
-            unlike = "traces" if len({trace for trace, _ in groups}) > 1 else "conditions"
-            problem = f"{system} mixes runs with different {unlike}"
-            remedy = "give each its own set of runs"
-            raise InputError(problem, remedy, subject="workload", setting="by")
-    return [make_configuration(system, {system: own}) for system, own in systems.items()]
+    first = next(iter(groups.values()))
+    common = [key for key in first if all(key in group for group in groups.values())]
+    strays = [_explain_stray(groups, own, key) for own, group in groups.items() for key in group if key not in common]
+    if not common:
+        problem, advice = strays[0]
+        raise InputError(problem, remedy or advice)
+    return common, [problem for problem, _ in strays]
 
 
 def group_trials(trials: Iterable[Trial], vary: Sequence[str] = ()) -> dict[Key, list[Trial]]:
@@ -162,52 +155,24 @@ def make_configuration(name: str, systems: Systems) -> Configuration:
     )
 
 
-def _no_match(groups: Groups, system: str, key: Key) -> InputError:
-    """Make the error of a run that no other system matches."""
-    run = groups[system][key][0].run.path
-    other, near = find_nearest(groups, system, key)
-    if near is None:
-        unlike = next(iter(groups[other].values()))[0].run.path
-        return InputError(
-            f"{run} and {unlike} replayed different traces",
-            "replay one trace on both, or show the workloads next to each other with `by=workload`",
-        )
-    names = drop_followers(find_differing(dict(key[1]), dict(near[1])))
-    settings = " ".join(f"`vary={name}`" for name in names)
-    return InputError(
-        f"{run} ({system}) and {groups[other][near][0].run.path} ({other}) ran under different"
-        f" conditions: {describe_differences(key, near)}",
-        f"pass {settings} if that is on purpose, or replay one like the other",
-    )
-
-
-def explain_stray(groups: Groups, system: str, key: Key) -> str:
-    """Return why the runs of a system match those of no other."""
+def _explain_stray(groups: Groups, system: str, key: Key) -> tuple[str, str]:
+    """Return why the runs of a system match none of the other's, and what to do."""
     runs = ", ".join(str(trial.run.path) for trial in groups[system][key])
-    other, near = find_nearest(groups, system, key)
-    why = "no run of its trace" if near is None else describe_differences(key, near)
-    return f"{runs} ({system}) matches nothing: {other} has {why}"
-
-
-def find_nearest(groups: Groups, system: str, key: Key) -> tuple[str, Key | None]:
-    """Return a system that lacks a configuration, and its most similar one of the same trace."""
-    other = next(name for name, group in groups.items() if name != system and key not in group)
-    same_trace = [candidate for candidate in groups[other] if candidate[0] == key[0]]
-
-    def count_differences(candidate: Key) -> int:
-        return len(find_differing(dict(key[1]), dict(candidate[1])))
-
-    return other, min(same_trace, key=count_differences, default=None)
-
-
-def describe_differences(key: Key, other: Key) -> str:
-    """Describe the conditions that differ, with both values of each."""
+    other = next(name for name in groups if name != system)
+    start = f"{runs} ({system}) matches nothing: {other} has"
     values = dict(key[1])
-    others = dict(other[1])
-    return ", ".join(
-        f"{name} ({format_condition(name, values.get(name))} against {format_condition(name, others.get(name))})"
-        for name in drop_followers(find_differing(values, others))
+    near = min(
+        (dict(own[1]) for own in groups[other] if own[0] == key[0]),
+        key=lambda own: len(find_differing(values, own)),
+        default=None,
     )
+    if near is None:
+        return f"{start} no run of its trace", "replay one trace on both"
+    names = drop_followers(find_differing(values, near))
+    pairs = ((name, *(format_condition(name, own.get(name)) for own in (values, near))) for name in names)
+    texts = (f"{name} ({value} against {unlike})" for name, value, unlike in pairs)
+    settings = " ".join(f"`vary={name}`" for name in names)
+    return f"{start} {', '.join(texts)}", f"pass {settings} if that is on purpose, or replay one like the other"
 
 
 def _check_unmixed(system: str, trials: Sequence[Trial]) -> None:
@@ -238,34 +203,29 @@ def _check_tiers(trials: Sequence[Trial], vary: Sequence[str]) -> None:
 
 def name_configurations(keys: Sequence[Key], groups: Mapping[Key, Sequence[Trial]]) -> list[str]:
     """Name configurations by what distinguishes them; a single one by its main conditions."""
-    main = {"model", *_TIERS, "workers", "pace"}
-    shown = main if len(keys) == 1 else _choose_distinguishing(keys)
-    if "model" in shown:
-        shown.discard("bytes_per_token")
-    has_traces = len({key[0] for key in keys}) > 1
-    names = []
-    for key in keys:
-        info = groups[key][0].run.infos[0]
-        parts = [f"{Path(info.trace.path or 'trace').stem} {key[0][:8]}"] if has_traces else []
-        headroom = dict(key[1]).get("headroom")
-        for name, text in key[1]:
-            is_absent_tier = len(keys) == 1 and name in _TIERS and text == "0"
-            if name in shown and not is_absent_tier:
-                label = "" if name == "model" else f"{name.removeprefix('usable_bytes.')} "
-                parts.append(label + format_condition(name, text, headroom=headroom))
-        names.append(", ".join(parts))
+    if len(keys) == 1:
+        return [_name_key(keys[0], groups, {"model", *_TIERS, "workers", "pace"}, hidden=["0"])]
+    differing = find_differing(*({"trace": key[0]} | dict(key[1]) for key in keys))
+    names = [_name_key(key, groups, drop_followers(differing)) for key in keys]
+    if len({*names}) < len(names):  # followers alone tell some apart
+        return [_name_key(key, groups, differing) for key in keys]
     return names
 
 
-def _choose_distinguishing(keys: Sequence[Key]) -> set[str]:
-    """Return the conditions that differ, without those that only follow from others.
-
-    An engine's rules follow from its name.
-    """
-    differing = find_differing(*(dict(key[1]) for key in keys))
-    leading = set(drop_followers(differing))
-    told_apart = {(key[0], *(pair for pair in key[1] if pair[0] in leading)) for key in keys}
-    return leading if len(told_apart) == len(keys) else set(differing)
+def _name_key(
+    key: Key, groups: Mapping[Key, Sequence[Trial]], shown: Collection[str], hidden: Collection[str] = ()
+) -> str:
+    """Return the conditions shown, but for sizes that are hidden."""
+    trace, conditions = key
+    values = dict(conditions)
+    parts = []
+    if "trace" in shown:
+        parts.append(f"{Path(groups[key][0].run.infos[0].trace.path or 'trace').stem} {trace[:8]}")
+    for name, text in conditions:
+        follows = name == "bytes_per_token" and "model" in shown
+        if name in shown and not follows and not (name in _TIERS and text in hidden):
+            parts.append(name_condition(name, text, values.get("headroom")))
+    return ", ".join(parts)
 
 
 def name_sets(sets: Sequence[Sequence[Path]]) -> list[str]:

@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from analysis.comparison.equal_work.measuring import EQUAL_WORK, Measured
-from analysis.comparison.equal_work.spans import CUT_ERROR
 from analysis.comparison.intervals import CONFIDENCE, Stratum, adjust_by_holm, estimate_ratio
+from analysis.comparison.measuring import EQUAL_WORK, Measured
+from analysis.comparison.spans import CUT_ERROR
 from analysis.metrics.catalogue import describe
 from analysis.metrics.metric import Better
 

@@ -5,40 +5,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from analysis.comparison.conditions import (
-    Systems,
-    conditions_of,
-    find_differing,
-    format_condition,
-    is_varied,
-)
 from analysis.comparison.matching import Configuration
-from analysis.comparison.trials import Trial
-from analysis.metrics.catalogue import CATALOGUE
+from analysis.comparison.trials import (
+    Systems,
+    Trial,
+)
 from analysis.metrics.headlines import TOTALS
 from tracegen.errors import format_count
-
-MOST_LISTED: Final = 12
-"""Most counts that are listed if runs differ in none of the totals."""
 
 DISTURBED: Final = ("busy machine", "starved")
 """Kinds of doubt on a run whose machine did not serve it alone."""
 _MANY: Final = 0.5
 """Share of a system's trials that are disturbed, from which on its figures are."""
-
-
-def find_unequal_work(one: Configuration) -> list[str]:
-    """Return the counts of the work that differ between trials, TOTALS first."""
-    summaries = [summary for trials in one.summaries.values() for summary in trials]
-    counts = [name for name, metric in CATALOGUE.items() if metric.is_equal_work]
-    names = dict.fromkeys((*TOTALS, *counts))
-    return [name for name in names if len({summary.metrics.get(name) for summary in summaries}) > 1]
-
-
-def list_totals(names: Iterable[str]) -> list[str]:
-    """Return those of some counts that are TOTALS; the first few counts if none is."""
-    unequal = list(names)
-    return [name for name in unequal if name in TOTALS] or unequal[:MOST_LISTED]
 
 
 def warn_of_copies(systems: Systems) -> list[str]:
@@ -89,26 +67,18 @@ def warn_of_predictions(systems: Systems) -> list[str]:
     return warnings
 
 
-def warn_of_conditions(systems: Systems, vary: Sequence[str]) -> list[str]:
-    """Warn if workloads differ in their conditions, too."""
-    first_runs = [conditions_of(trials[0]) for trials in systems.values()]
-    differing = [name for name in find_differing(*first_runs) if not is_varied(name, vary)]
-    if not differing:
-        return []
-    values = [
-        f"{name} ({', '.join(format_condition(name, run.get(name)) for run in first_runs)})" for name in differing
-    ]
-    return [f"not only the workloads differ: {', '.join(values)}."]
-
-
 def warn_of_work(configurations: Sequence[Configuration]) -> list[str]:
     """Warn if runs of one plan were measured over different work."""
-    return [
-        f"{one.name}: runs of one plan were measured over different work ({', '.join(list_totals(names))}), as their"
-        " warm-up ended at different ops; give the warm-up in ops instead of seconds, and replay."
-        for one in configurations
-        if one.same_plan and not one.cut and (names := find_unequal_work(one))
-    ]
+    warnings = []
+    for one in configurations:
+        trials = [summary.metrics for own in one.summaries.values() for summary in own]
+        names = [name for name in TOTALS if len({metrics.get(name) for metrics in trials}) > 1]
+        if one.same_plan and not one.cut and names:
+            warnings.append(
+                f"{one.name}: runs of one plan were measured over different work ({', '.join(names)}), as their"
+                " warm-up ended at different ops; give the warm-up in ops instead of seconds, and replay."
+            )
+    return warnings
 
 
 def count_doubts(trials: Iterable[Trial]) -> dict[str, int]:
@@ -145,45 +115,37 @@ class Disturbance:
 QUIET: Final = Disturbance()
 
 
-def find_disturbance(systems: Mapping[str, Sequence[Trial]]) -> Disturbance:
+def find_disturbance(systems: Systems) -> Disturbance:
     """Find what else than the systems may have made the difference between two of them.
 
     One side that was disturbed more than the other withholds the verdict. Both disturbed alike, or
     measured one after the other on one machine, qualify it.
     """
-    shares = {system: _share_disturbed(trials) for system, trials in systems.items()}
-    disturbed = [system for system, share in shares.items() if share >= _MANY]
-    is_mixed = _are_interleaved(systems)
-    if len(disturbed) == 1 and min(shares.values()) < _MANY:
+    counts = {
+        system: sum(any(doubt.kind in DISTURBED for doubt in trial.summary.doubts) for trial in own)
+        for system, own in systems.items()
+    }
+    disturbed = [system for system, own in systems.items() if counts[system] >= _MANY * len(own)]
+    if len(disturbed) == 1 and len(systems) > 1:
         (system,) = disturbed
-        count = f"{_count_disturbed(systems[system])} of {len(systems[system])} trials of {system}"
+        count = f"{counts[system]} of {len(systems[system])} trials of {system}"
         text = f"the machine was busy with other work in {count}, less so for the other"
         return Disturbance(text, withholds=True)
     remarks = []
     if disturbed:
         remarks.append("the machine was busy with other work on both sides")
-    if not is_mixed and _share_machine(systems):
-        why = "so a drift of the machine counts as a difference"
-        remarks.append(f"the trials were not interleaved, {why}")
+    if _share_machine(systems) and not _are_interleaved(systems):
+        remarks.append("the trials were not interleaved, so a drift of the machine counts as a difference")
     return Disturbance("; ".join(remarks))
 
 
-def _count_disturbed(trials: Sequence[Trial]) -> int:
-    return sum(any(doubt.kind in DISTURBED for doubt in trial.summary.doubts) for trial in trials)
-
-
-def _share_disturbed(trials: Sequence[Trial]) -> float:
-    return _count_disturbed(trials) / len(trials)
-
-
-def _share_machine(systems: Mapping[str, Sequence[Trial]]) -> bool:
+def _share_machine(systems: Systems) -> bool:
     """Return whether all trials were measured on one host."""
-    trials = [trial for own in systems.values() for trial in own]
-    hosts = {trial.summary.provenance.machine.host for trial in trials}
+    hosts = {trial.summary.provenance.machine.host for own in systems.values() for trial in own}
     return len(hosts) == 1 and None not in hosts
 
 
-def _are_interleaved(systems: Mapping[str, Sequence[Trial]]) -> bool:
+def _are_interleaved(systems: Systems) -> bool:
     """Return whether no system was measured before the other; True if times are unknown."""
     starts = [[zero for trial in own for zero in trial.summary.provenance.zero_ns[:1]] for own in systems.values()]
     known = [[zero for zero in own if zero is not None] for own in starts]

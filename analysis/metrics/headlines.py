@@ -162,20 +162,6 @@ REPORT: Final = (
     "bottleneck",
 )
 """The table at the head of a report."""
-SIDES: Final = (
-    "wall_clock_tok_s",
-    "nvme_read_gib_s",
-    "nvme_write_gib_s",
-    "nvme_read_p95_ms",
-    "nvme_read_p99_ms",
-    "nvme_write_p95_ms",
-    "ttfb_p95_ms",
-    "ttfb_p99_ms",
-    "nvme_break_even_tok_s",
-    "hit_rate_prompt_tokens",
-    "drive_writes_per_day",
-)
-"""The rows that compare two systems in a report; those of the work only if they differ."""
 CHARTED: Final = (
     "wall_clock_tok_s",
     "decode_read_gib_s",

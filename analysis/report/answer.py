@@ -5,35 +5,31 @@ from typing import Final
 
 import polars as pl
 
-from analysis.comparison.export import convert_comparison
+from analysis.comparison.answer import convert_comparison
 from analysis.comparison.intervals import summarise_metric
+from analysis.comparison.predictions import COLUMNS, tabulate_errors
 from analysis.comparison.sentences import describe_comparison
+from analysis.metrics.catalogue import CATALOGUE
 from analysis.report.charts import CHARTED, list_other_tables, list_run_charts
-from analysis.report.comparisons import (
-    COMPARISON,
-    PREDICTED,
-    compare_in_charts,
-    describe_predicted,
-    draw_spread,
-    tabulate_errors,
-)
+from analysis.report.comparisons import COMPARISON, compare_in_charts, describe_predicted, draw_spread, find_predicted
 from analysis.report.data import Gathered
-from analysis.report.figures import list_figures
-from analysis.report.load import LoadCurves, find_load, is_one_curve
-from analysis.report.load_answer import (
+from analysis.report.figures import list_figures, list_load_figures
+from analysis.report.load import (
+    LoadCurves,
     describe_curves,
     draw_load,
-    list_load_figures,
+    find_load,
+    is_one_curve,
     make_load_title,
 )
-from analysis.report.sides import Subject
 from analysis.report.subject import list_tested
-from analysis.report.tables import EVERY, HEADLINES, MEANING, SETTINGS, list_run_tables, unit_word
+from analysis.report.systems import Subject
+from analysis.report.tables import HEADLINES, MEANING, SETTINGS, list_run_tables
 from analysis.summary.across_runs import list_doubt_lines
 from analysis.summary.percentiles import is_thin
 from replayer.schema import TIERS
 from tracegen.errors import format_count
-from views.answer import Answer, Tone
+from views.answer import Answer
 from views.numbers import format_alike
 from views.sentences import say_values
 
@@ -52,17 +48,7 @@ _LIMITS: Final = {
     "verify": "making and checking bytes",
 }
 """What holds a run back, by the word of `bottleneck`."""
-_SECTIONS: Final = (
-    "Load",
-    COMPARISON,
-    PREDICTED,
-    HEADLINES,
-    "Trials",
-    *CHARTED,
-    SETTINGS,
-    MEANING,
-    EVERY,
-)
+_SECTIONS: Final = ("Load", COMPARISON, "Measured beside predicted", HEADLINES, "Trials", *CHARTED, SETTINGS, MEANING)
 """The parts of the page in their order."""
 
 
@@ -74,12 +60,10 @@ def make_report(data: Gathered) -> Answer:
     curve = None if comparison and comparison.has_configurations else load
     is_compared = comparison is not None and not is_one_curve(load, data)
     sides = compare_in_charts(comparison) if comparison and is_compared else ([], [])
+    pairs = find_predicted(data)
     is_valid = all(summary.is_valid for summary in data.summaries)
     # Valid runs are no verdict on which system is better, nor predictions outside their profile a measurement.
     is_plain = comparison or any(summary.is_outside_profile for summary in data.summaries)
-    tone: Tone = "bad" if not is_valid else "plain" if is_plain else "good"
-    titled = ("pace", "users") if load and not is_compared else ()
-    errors = tabulate_errors(data)
     runs = [
         run.summary.to_json() | {"tables": {name: table.to_dicts() for name, table in run.tables.items()}}
         for run in data.runs
@@ -87,22 +71,22 @@ def make_report(data: Gathered) -> Answer:
     return Answer(
         kicker=f"kv-tier-bench report of {_count_runs(data, curve)}",
         title=data.title or (make_load_title(curve) if curve else _make_title(data)),
-        subject=list_tested(data, titled),
+        subject=list_tested(data, ("pace", "users") if load and not is_compared else ()),
         state=format_state(data),
-        tone=tone,
-        sentence=describe_answer(data, curve),
+        tone="bad" if not is_valid else "plain" if is_plain else "good",
+        sentence=_describe_answer(data, curve, describe_predicted(pairs)),
         figures=list_load_figures(curve) if curve else list_figures(data),
-        charts=[
-            *([draw_load(load)] if load else ()),
-            *sides[0],
-            *draw_spread(data),
-            *list_run_charts(data),
+        charts=[*([draw_load(load)] if load else ()), *sides[0], *draw_spread(data), *list_run_charts(data)],
+        tables=[
+            *sides[1],
+            *([tabulate_errors(pairs, COLUMNS)] if pairs else ()),
+            *list_run_tables(data),
+            *list_other_tables(data),
         ],
-        tables=[*sides[1], *errors, *list_run_tables(data), *list_other_tables(data)],
         doubts=list_doubt_lines([run.name for run in data.runs], data.summaries),
         source="the logs alone",
         sections=_SECTIONS,
-        records=make_records(data),
+        records=_list_records(data),
         data={"runs": runs} | ({"comparison": convert_comparison(comparison)} if comparison else {}),
     )
 
@@ -146,20 +130,19 @@ def format_state(data: Gathered) -> str:
     return f"{state}, {predicted} predicted" if predicted else state
 
 
-def describe_answer(data: Gathered, curve: LoadCurves | None) -> str:
+def _describe_answer(data: Gathered, curve: LoadCurves | None, predicted: str) -> str:
     """Answer in plain words what the runs showed, and say so if figures are not valid."""
     findings = [*dict.fromkeys(text for summary in data.summaries for text in summary.findings)]
     more = f", and {len(findings) - 1} more" if len(findings) > 1 else ""
     warning = f"Do not publish these figures: {findings[0]}{more}." if findings else ""
-    beside = describe_predicted(data)
+    errors = " ".join(dict.fromkeys(summary.describe_errors() for summary in data.summaries))
     if curve:
         said = describe_curves(curve)
-    elif data.comparison:
-        said = beside or describe_comparison(data.comparison).replace(" ×", "\u00a0×")
+    elif predicted:
+        said, errors = predicted, ""
     else:
-        said = beside or describe_runs(data)
-    errors = dict.fromkeys(summary.describe_errors() for summary in data.summaries)
-    return " ".join(filter(None, (warning, said, *(errors if not beside else ()))))
+        said = describe_comparison(data.comparison) if data.comparison else describe_runs(data)
+    return " ".join(filter(None, (warning, said, errors.strip())))
 
 
 def describe_runs(data: Gathered) -> str:
@@ -187,13 +170,18 @@ def _format_mean(name: str, trials: Sequence[Subject]) -> str:
     return format_alike([mean])[0] if mean else ""
 
 
-def make_records(data: Gathered) -> pl.DataFrame:
+def _list_records(data: Gathered) -> pl.DataFrame:
     """Return a row for each run and metric that is a number: run, metric, value, unit."""
     rows = [
-        (run.name, name, None if value is None else float(value), unit_word(name))
+        (run.name, name, None if value is None else float(value), _get_unit(name))
         for run in data.runs
         for name, value in run.summary.to_json().items()
         if value is None or isinstance(value, int | float)
     ]
     schema = {"run": pl.String, "metric": pl.String, "value": pl.Float64, "unit": pl.String}
     return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def _get_unit(name: str) -> str:
+    metric = CATALOGUE.get(name)
+    return "" if metric is None or metric.unit in ("share", "ratio") else metric.unit

@@ -32,8 +32,6 @@ _SOURCES: Final = dict(zip(ENUMS["source"], ("blue", "cyan", "green", "yellow", 
 _TIME: Final = Axis(title="time since the first move, s")
 _MS: Final = Axis(title="ms (log scale)", is_log=True)
 _LEAST_MS: Final = 1e-4
-_LEAST: Final = {"p50_ms": 0, "p95_ms": 100, "p99_ms": 500}
-"""Fewest moves of a percentile in a chart; tables have all."""
 _SPEED: Final = "Throughput and latency"
 _BYTES: Final = "Bytes and hits"
 _CAUSES: Final = "Where time goes"
@@ -44,12 +42,8 @@ _QUARTERS: Final = (0.0, 0.25, 0.5, 0.75, 1.0)
 _NOTED: Final = (0.5, 0.9, 0.99, 0.999)
 """Shares of the distribution that have a point."""
 _DIRECTION: Final = pl.format("{} {}s", "tier", "side")
-_SIZES: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _OTHERS: Final = {
-    "latency_by_depth": "Latency by moves in flight",
-    "break_even": "Break-even by size of the object",
-    "depth_over_time": "Moves in flight and waiting over time",
-    "lateness_over_time": "Lateness of requests over time",
+    "latency": "Latency by tier, size and source",
     "device_over_time": "Counters of the kernel over time",
 }
 """Distributions that have a table alone."""
@@ -80,7 +74,7 @@ def limit_systems(data: Gathered) -> tuple[Gathered, str]:
         return data, ""
     drawn = {shown[step * len(shown) // _OVER_TIME] for step in range(_OVER_TIME)}
     left_out = "; ".join(name for name in shown if name not in drawn)
-    runs = [run if run.system in drawn else run.without_tables() for run in data.runs]
+    runs = [run if run.system in drawn else dataclasses.replace(run, tables={}) for run in data.runs]
     remark = f" Drawn are {len(drawn)} of {len(shown)} systems, without {left_out}."
     return dataclasses.replace(data, runs=runs), remark
 
@@ -192,7 +186,6 @@ def _list_distributions(data: Gathered) -> Iterator[Chart]:
         section=_SPEED,
         **_style(data, rows),
     )
-    yield from _list_by_size(data)
     targets = dict(data.targets.qos_ms)
     rows = _arrange(data, "requests", pl.col("qos"))
     is_timed = (pl.col("measure") == "ttfb") & pl.col("qos").is_in([*targets])
@@ -215,39 +208,6 @@ def _list_distributions(data: Gathered) -> Iterator[Chart]:
         y=Axis(title=""),
         section=_SPEED,
     )
-
-
-def _list_by_size(data: Gathered) -> Iterator[Chart]:
-    """Yield P50, P95 and P99 of a single run by the size of objects; of several runs the P95."""
-    by_size = (pl.col("split") == "size") & (pl.col("clock") == "total")
-    rows = data.table("latency").filter(by_size).rename({"group": "x"})
-    enough = (pl.when(pl.col("count") >= least).then(name).alias(name) for name, least in _LEAST.items())
-    rows = rows.with_columns(*enough, panel=_DIRECTION)
-    is_alone = len(data.shown) == 1
-    stats = [*_LEAST] if is_alone else ["p95_ms"]
-    index = ["run", "panel", "x"]
-    rows = rows.unpivot(stats, index=index, variable_name="stat", value_name="y").drop_nulls("y")
-    stat = pl.col("stat").str.strip_suffix("_ms").str.to_uppercase()
-    rows = rows.with_columns(pl.col("y").clip(_LEAST_MS), series=stat if is_alone else pl.col("run"))
-    sizes = sorted(rows["x"].unique(), key=_read_bytes)
-    yield Chart(
-        rows=rows,
-        name="by_size",
-        title="Latency by size of the object",
-        caption="Whether small objects wait behind large ones, and which size the tail comes from."
-        " A percentile of too few moves is left out: 100 for P95, 500 for P99.",
-        kind="lines",
-        x=Axis(title="objects of at least … and less than four times that", order=sizes),
-        y=replace(_MS, title="ms (log scale)" if is_alone else "P95, ms (log scale)"),
-        colours={"P50": "blue", "P95": "purple", "P99": "red"},
-        section=_SPEED,
-        **_style(data, rows),
-    )
-
-
-def _read_bytes(size: str) -> int:
-    count, unit = size.split()
-    return int(count) << 10 * _SIZES.index(unit)
 
 
 def _arrange(data: Gathered, name: str, what: pl.Expr) -> pl.DataFrame:

@@ -8,11 +8,9 @@ from typing import Final
 
 import polars as pl
 
-from analysis.comparison.compare import Comparison, compare_as_found
+from analysis.comparison.compare import Comparison, compare_systems
 from analysis.log.log import Log, Targets
-from analysis.metrics.headlines import SIDES
-from analysis.report.labels import assign_labels, name_systems
-from analysis.report.sides import Subject, group_sides
+from analysis.report.systems import Subject, assign_labels, group_runs, group_sides, name_runs
 from analysis.runs.opening import open_run
 from analysis.summary.across_runs import add_shared_doubts
 from analysis.summary.answer import shorten_paths
@@ -52,10 +50,7 @@ class Gathered:
     @cached_property
     def trials(self) -> dict[str, list[Subject]]:
         """The runs of each system, in the order of their first runs."""
-        systems: dict[str, list[Subject]] = {}
-        for run in self.runs:
-            systems.setdefault(run.system, []).append(run)
-        return systems
+        return group_runs(self.runs, [run.system for run in self.runs])
 
     @cached_property
     def valid(self) -> dict[str, list[Subject]]:
@@ -66,11 +61,11 @@ class Gathered:
     def shown(self) -> dict[str, Subject]:
         """The run with the median throughput of each system, by its name in charts."""
         shown = {}
-        for system in [*self.trials][:DRAWN]:
-            drawn = [run for run in self.trials[system] if run.tables]
-            ordered = sorted(pick_valid(drawn), key=_read_speed)
-            if ordered:
-                median = ordered[len(ordered) // 2]
+        for system, own in [*self.trials.items()][:DRAWN]:
+            drawn = pick_valid([run for run in own if run.tables])
+            drawn.sort(key=lambda run: run.summary.metrics["wall_clock_tok_s"] or 0.0)
+            if drawn:
+                median = drawn[len(drawn) // 2]
                 shown[system if len(self.trials) > 1 else median.name] = median
         return shown
 
@@ -83,8 +78,7 @@ class Gathered:
         """Return a table of all runs shown, with a column `run`, sorted by tier and direction."""
         tables = ((label, run.tables[name]) for label, run in self.shown.items())
         whole = pl.concat(own.select(pl.lit(label).alias("run"), pl.all()) for label, own in tables)
-        order = [column for column in ("tier", "side") if column in whole.columns]
-        keys = [pl.col(column).cast(pl.Enum(_ORDER[column])) for column in order]
+        keys = [pl.col(key).cast(pl.Enum(_ORDER[key])) for key in ("tier", "side") if key in whole.columns]
         return whole.sort(keys, maintain_order=True) if keys else whole
 
     def is_equal(self, name: str) -> bool:
@@ -96,10 +90,6 @@ class Gathered:
 def pick_valid(runs: Sequence[Subject]) -> list[Subject]:
     """Return the valid runs; all if none is valid, so that a report shows what went wrong."""
     return [run for run in runs if run.summary.is_valid] or [*runs]
-
-
-def _read_speed(run: Subject) -> float:
-    return run.summary.metrics["wall_clock_tok_s"] or 0.0
 
 
 def gather(
@@ -139,15 +129,19 @@ def gather(
     given = assign_labels(paths, labels)
     runs = [_read(path, targets, progress) for path in paths]
     summaries = add_shared_doubts([run.summary for run in runs], given)
+    known = zip(runs, names or shorten_paths(paths), given, summaries, strict=True)
     runs = [
-        replace(run, name=escape_controls(name), label=label, summary=summary)
-        for run, name, label, summary in zip(runs, names or shorten_paths(paths), given, summaries, strict=True)
+        replace(run, name=escape_controls(name), label=label, summary=summary) for run, name, label, summary in known
     ]
     # Names given as SYSTEM/TRIAL say the system themselves.
-    systems = [name.rpartition("/")[0] for name in names] if names else _name_systems(runs)
+    systems = [name.rpartition("/")[0] for name in names] if names else name_runs(runs)
     runs = [_mark_predicted(run, system) for run, system in zip(runs, systems, strict=True)]
-    first = runs[resolved.index(base)]
-    comparison = _compare(runs, first, is_given=baseline is not None)
+    sides = group_sides(runs)
+    comparison = None
+    if len(sides) > 1:
+        first = next(name for name, own in sides.items() if runs[resolved.index(base)] in own)
+        trials = {name: [run for run in own if run.is_trial] for name, own in sides.items()}
+        comparison = compare_systems(trials, first, is_any_load=baseline is not None)
     return Gathered(runs, targets, comparison, title)
 
 
@@ -155,9 +149,8 @@ def _read(path: Path, targets: Targets, progress: Progress) -> Subject:
     """Read a run, with its distributions unless all of it is warm-up."""
     run = open_run(path)
     log = open_log(run, targets)
-    summary = judge(run, log, progress)
-    subject = Subject(path, run, summary)
-    if not summary.metrics["logged_ops"]:
+    subject = Subject(run, judge(run, log, progress))
+    if not subject.summary.metrics["logged_ops"]:
         return subject
     number = pl.selectors.float()  # a counter over no time is infinite, and JSON has no infinity
     finite = pl.when(number.is_finite()).then(number).name.keep()
@@ -170,34 +163,9 @@ def find_moments(log: Log) -> dict[str, float]:
     if log.span is None:
         return {}
     has_warmup = not log.every_cell.filter("warmup").limit(1).collect().is_empty()
-    moments = {
-        "warm-up ends": log.warm_end_ns if has_warmup else None,
-        "measured until here": log.cut_ns,
-    }
+    moments = {"warm-up ends": log.warm_end_ns if has_warmup else None, "measured until here": log.cut_ns}
     first = log.span[0]
     return {name: max(0.0, (at - first) / 1e9) for name, at in moments.items() if at is not None}
-
-
-def _name_systems(runs: Sequence[Subject]) -> list[str]:
-    """Return the name of each run's system: a label, or what tells its configuration apart."""
-    groups: dict[tuple[object, ...], list[Subject]] = {}
-    for run in runs:
-        groups.setdefault(_configuration(run), []).append(run)
-    labels = [own[0].label for own in groups.values()]
-    systems = [([run.path for run in own], own[0].summary) for own in groups.values()]
-    named = dict(zip(groups, name_systems(systems, labels), strict=True))
-    return [named[_configuration(run)] for run in runs]
-
-
-def _configuration(run: Subject) -> tuple[object, ...]:
-    """Return a key that the trials of one system share.
-
-    With a time limit each trial executes as many ops as it can.
-    """
-    provenance = run.summary.provenance
-    ops = provenance.executed_ops if provenance.conditions.span.duration_s is None else None
-    drive = provenance.storage and provenance.storage.device_model
-    return run.label, *provenance.configuration, ops, provenance.machine, drive
 
 
 def _mark_predicted(run: Subject, system: str) -> Subject:
@@ -206,13 +174,3 @@ def _mark_predicted(run: Subject, system: str) -> Subject:
         return replace(run, system=system)
     name, system = (text if "predicted" in text else f"{text} (predicted)" for text in (run.name, system))
     return replace(run, name=name, system=system)
-
-
-def _compare(runs: Sequence[Subject], base: Subject, *, is_given: bool) -> Comparison | None:
-    """Compare the sides that runs form with that of one of them; None for a single side."""
-    sides = group_sides(runs)
-    if len(sides) < 2:
-        return None
-    baseline = next(name for name, own in sides.items() if base in own)
-    trials = {name: [run.trial for run in own if run.trial] for name, own in sides.items()}
-    return compare_as_found(trials, baseline, SIDES, is_given=is_given)

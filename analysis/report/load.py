@@ -1,26 +1,41 @@
-"""Runs that differ in their load, the speed-up or the number of users, as points of curves."""
+"""Latency against load: runs that differ in their speed-up or their users, as points of curves."""
 
 import json
-from collections.abc import Hashable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Final, Literal
 
+import polars as pl
+
 from analysis.comparison.intervals import Statistics, summarise_metric
-from analysis.report.data import Gathered, pick_valid
-from analysis.report.labels import name_systems
-from analysis.report.sides import Subject
+from analysis.report.data import DRAWN, Gathered, pick_valid
+from analysis.report.systems import Subject, group_runs, name_groups
 from analysis.summary.run_summary import Summary
 from replayer.schema import to_plain
 from tracegen.schema import ENUMS
+from views.answer import Axis, Cell, Chart, Column, Rule, Table
+from views.numbers import format_number
+from views.sentences import say_curve, say_limit
 
 LoadAxis = Literal["speedup", "users"]
-AXES: Final[tuple[LoadAxis, ...]] = ("speedup", "users")
 BEHIND: Final = "fell behind"
 """The doubt on a run whose requests waited longer and longer."""
 WAIT: Final = "ttfb_p95_ms"
 RATE: Final = "requests_per_s"
-Standing = Literal["kept", "missed", "unclear"]
+PERCENTILES: Final = {"P50": "ttfb_p50_ms", "P95": WAIT, "P99": "ttfb_p99_ms"}
+_WAIT: Final = "storage part of TTFT"
+_TITLES: Final[dict[LoadAxis, str]] = {"speedup": "speed-up of the trace's requests", "users": "users"}
+_LOG_FROM: Final = 4
+"""Loads that span at least this factor have a log scale."""
+NAMED: Final = 4
+"""Most curves that are put in words; the table has all."""
+_LEAST_MS: Final = 1e-4
+_READING: Final = (
+    "Find the highest load at which the P95 is below its dashed target. Each point is the mean of"
+    " the valid trials at one load, the bar through it its 95% interval. Where a point is hollow,"
+    " the system fell behind its schedule: requests queue, and latencies there also depend on how"
+    " long the run lasts."
+)
 
 
 @dataclass(frozen=True)
@@ -45,15 +60,10 @@ class LoadPoint:
         late = sum(any(doubt.kind == BEHIND for doubt in trial.doubts) for trial in self.trials)
         return 2 * late >= len(self.trials)
 
-    def judge(self, metric: str, target: float) -> Standing:
-        """Judge whether a time is within its target; "unclear" if its interval holds it."""
+    def is_within(self, metric: str, target: float) -> bool:
+        """Return whether a time and its interval are within a target."""
         stats = self.summarise(metric)
-        if stats.mean is None:
-            return "unclear"
-        low, high = (stats.mean if end is None else end for end in (stats.low, stats.high))
-        if high <= target:
-            return "kept"
-        return "missed" if low > target else "unclear"
+        return stats.mean is not None and (stats.high or stats.mean) <= target
 
 
 @dataclass(frozen=True)
@@ -74,9 +84,10 @@ class LoadCurve:
         """Return whether any trial has a metric."""
         return any(point.summarise(metric).n for point in self.points)
 
-    def find_most(self, metric: str) -> LoadPoint:
-        """Return the point with the greatest mean of a metric."""
-        return max(self.points, key=lambda point: point.summarise(metric).mean or 0.0)
+    @property
+    def fastest(self) -> LoadPoint:
+        """The point at which the most requests are served."""
+        return max(self.points, key=lambda point: point.summarise(RATE).mean or 0.0)
 
 
 @dataclass(frozen=True)
@@ -104,35 +115,24 @@ class LoadCurves:
         axis: the condition that is the load.
         curves: in the order of their first runs.
         left_out: names of the runs that are not valid.
-        qos_ms: the target of each class in ms; none if targets depend on the bytes moved.
+        targets: the target in ms of each class that has requests; none if targets depend on the
+            bytes moved.
     """
 
     axis: LoadAxis
     curves: list[LoadCurve]
     left_out: list[str]
-    qos_ms: dict[str, float]
-
-    @cached_property
-    def classes(self) -> list[str]:
-        """The QoS classes that have requests."""
-        metrics = {name: f"{name}_ttfb_p95_ms" for name in ENUMS["qos"]}
-        return [name for name, own in metrics.items() if any(curve.has(own) for curve in self.curves)]
-
-    @property
-    def targets(self) -> dict[str, float]:
-        """The target of each class that has requests, in ms."""
-        return {name: self.qos_ms[name] for name in self.classes if name in self.qos_ms}
+    targets: dict[str, float]
 
     def find_limit(self, curve: LoadCurve) -> LoadLimit | None:
         """Find the target of a curve that is missed first; None without targets."""
         limits = []
         for name, target in self.targets.items():
-            metric = f"{name}_ttfb_p95_ms"
+            metric = f"{name}_{WAIT}"
             if curve.has(metric):
                 whose = f"{name} requests" if len(self.targets) > 1 else "requests"
-                kept = [point.judge(metric, target) == "kept" for point in curve.points]
-                count = kept.index(False) if False in kept else len(kept)
-                limits.append(LoadLimit(metric, whose, target, count))
+                kept = [point.is_within(metric, target) for point in curve.points]
+                limits.append(LoadLimit(metric, whose, target, [*kept, False].index(False)))
         return min(limits, key=lambda limit: limit.kept, default=None)
 
     def format_load(self, load: float) -> str:
@@ -142,12 +142,13 @@ class LoadCurves:
 
 def find_load(data: Gathered) -> LoadCurves | None:
     """Find runs that differ in their load alone; None without two loads of a configuration."""
-    for axis in AXES:
-        groups: dict[Hashable, list[Subject]] = {}
-        for run in data.runs:
-            is_timed = run.summary.metrics.get(WAIT) is not None
-            if is_timed and _find_value(run.summary, axis) is not None:
-                groups.setdefault(_make_key(run.summary, axis), []).append(run)
+    for axis in _TITLES:
+        timed = [
+            run
+            for run in data.runs
+            if run.summary.metrics.get(WAIT) is not None and _find_value(run.summary, axis) is not None
+        ]
+        groups = group_runs(timed, [_make_key(run, axis) for run in timed])
         runs = [own for own in groups.values() if len(_make_points(own, axis)) > 1]
         if runs:
             curves = [
@@ -155,8 +156,9 @@ def find_load(data: Gathered) -> LoadCurves | None:
                 for name, own in zip(_name_curves(runs), runs, strict=True)
             ]
             invalid = [run.name for own in runs for run in own if not run.summary.is_valid]
-            qos_ms = {} if data.targets.qos_ms_per_gib else dict(data.targets.qos_ms)
-            return LoadCurves(axis, curves, invalid, qos_ms)
+            targets = {} if data.targets.qos_ms_per_gib else data.targets.qos_ms
+            asked = [name for name in ENUMS["qos"] if any(curve.has(f"{name}_{WAIT}") for curve in curves)]
+            return LoadCurves(axis, curves, invalid, {name: targets[name] for name in asked if name in targets})
     return None
 
 
@@ -171,8 +173,8 @@ def is_one_curve(found: LoadCurves | None, data: Gathered) -> bool:
 def _find_value(summary: Summary, axis: LoadAxis) -> float | None:
     if axis == "users":
         return summary.provenance.users
-    conditions = summary.provenance.conditions
-    return (conditions.load.speedup or 1.0) if conditions.load.pace == "open" else None
+    load = summary.provenance.conditions.load
+    return (load.speedup or 1.0) if load.pace == "open" else None
 
 
 def _make_points(runs: Sequence[Subject], axis: LoadAxis) -> list[LoadPoint]:
@@ -184,36 +186,139 @@ def _make_points(runs: Sequence[Subject], axis: LoadAxis) -> list[LoadPoint]:
     return [LoadPoint(load, by_load[load]) for load in sorted(by_load)]
 
 
-def _make_key(summary: Summary, axis: LoadAxis) -> Hashable:
+def _make_key(run: Subject, axis: LoadAxis) -> str:
     """Return what the runs of a curve share: everything but the load, and what follows from it."""
-    provenance = summary.provenance
+    provenance = run.summary.provenance
     conditions = to_plain(provenance.conditions)
     del conditions[axis]
     if conditions.get("order"):
         del conditions["order"]["ops_digest"]  # the order of ops follows from the load
-    drive = provenance.storage and provenance.storage.device_model
     fixed = json.dumps(conditions, sort_keys=True)
-    return (
-        summary.prediction is None,
-        fixed,
-        provenance.machine,
-        drive,
-        provenance.trace_fingerprint,
-    )
+    is_measured = run.summary.prediction is None
+    return str((is_measured, fixed, provenance.machine, run.drive, provenance.trace_fingerprint))
 
 
 def _name_curves(curves: Sequence[Sequence[Subject]]) -> list[str]:
     """Name curves by their labels, or by what tells them apart."""
     if len(curves) == 1:
         return [""]
-    each = [pick_valid(runs) for runs in curves]
-    labels = [own[0].label for own in each]
-    systems = [([run.path for run in own], own[0].summary) for own in each]
-    names = [label or "" for label in labels]
-    if not all(names) or len({*names}) < len(names):
-        names = name_systems(systems, labels)
+    names = name_groups([pick_valid(runs) for runs in curves])
     predicted = [runs[0].summary.prediction is not None for runs in curves]
     return [
         f"{name} (predicted)" if is_predicted and "predicted" not in name else name
         for name, is_predicted in zip(names, predicted, strict=True)
     ]
+
+
+def make_load_title(found: LoadCurves) -> str:
+    """Return the title: the loads from the lowest to the highest."""
+    loads = [point.load for curve in found.curves for point in curve.points]
+    return f"Latency against load: {found.format_load(min(loads))} to {max(loads):g}"
+
+
+def describe_curves(found: LoadCurves) -> str:
+    """Say up to which load targets are kept, what follows, and where the system fell behind."""
+    first = found.curves[0]
+    limits = [(curve, limit) for curve in found.curves if (limit := found.find_limit(curve))]
+    if not limits:
+        ends = (first.points[0], first.points[-1])
+        return say_curve(
+            f"P95 of the {_WAIT}", [(_format_time(end, WAIT), found.format_load(end.load)) for end in ends]
+        )
+    places = []
+    for curve, limit in limits[:NAMED]:
+        place = "at no load"
+        if limit.kept:
+            last = curve.points[limit.kept - 1]
+            place = f"up to {found.format_load(last.load)} ({_format_rate(last)})"
+        places.append(f"{place} ({curve.name})" if curve.name else place)
+    limit = limits[0][1]
+    beyond = _list_beyond(found, first, limit) if len(found.curves) == 1 else ()
+    what = f"P95 of the {_WAIT} of {limit.requests}"
+    return say_limit(what, f"{format_number(limit.target)} ms", ", ".join(places), beyond)
+
+
+def _list_beyond(found: LoadCurves, curve: LoadCurve, limit: LoadLimit) -> Iterator[str]:
+    """Yield the time at the first load that misses the target, and where the system fell behind."""
+    point = curve.points[min(limit.kept, len(curve.points) - 1)]
+    yield f"{_format_time(point, limit.metric)} at {found.format_load(point.load)}"
+    late = ", ".join(f"{point.load:g}" for point in curve.points if point.is_behind)
+    if late:
+        what = _TITLES[found.axis].partition(" ")[0]
+        yield f"it fell behind its schedule at {what} {late}, and served at most {_format_rate(curve.fastest)}"
+
+
+def _format_rate(point: LoadPoint) -> str:
+    return f"{_format_short(point.summarise(RATE).mean)} requests/s"
+
+
+def _format_short(value: float | None) -> str:
+    """Format a number for a sentence, with three significant digits."""
+    return format_number(value and float(f"{value:.3g}"))
+
+
+def _format_time(point: LoadPoint, metric: str) -> str:
+    """Format a mean in ms with its interval, unless the trials agree to all digits shown."""
+    stats = point.summarise(metric)
+    mean, low, high = map(_format_short, (stats.mean, stats.low, stats.high))
+    is_alike = stats.low is None or low == mean == high
+    return f"{mean} ms" if is_alike else f"{mean} ms (95% interval {low} to {high})"
+
+
+def draw_load(found: LoadCurves) -> Chart:
+    """Return percentiles of the storage part of TTFT against the load; of several curves the P95."""
+    loads = sorted({point.load for curve in found.curves for point in curve.points})
+    drawn = found.curves[:DRAWN]
+    is_alone = len(drawn) == 1
+    rows = [*_list_marks(drawn)]
+    types = {"series": pl.String} | dict.fromkeys(("x", "y", "low", "high"), pl.Float64) | {"hollow": pl.Boolean}
+    targets = {
+        target: [name for name, own in found.targets.items() if own == target] for target in found.targets.values()
+    }
+    return Chart(
+        name="load",
+        title="Latency against load",
+        caption=_READING,
+        kind="lines",
+        rows=pl.DataFrame(rows, types, orient="row"),
+        x=Axis(title=_TITLES[found.axis], is_log=loads[-1] >= _LOG_FROM * loads[0], has_zero=False, ticks=loads),
+        y=Axis(title="ms (log scale)" if is_alone else "P95, ms (log scale)", is_log=True),
+        dashed=frozenset(row[0] for row in rows if is_alone and drawn[0].is_predicted)
+        | {curve.name for curve in drawn if curve.is_predicted},
+        rules=[
+            Rule(label=f"target of {', '.join(names)}: {format_number(target)} ms", y=target)
+            for target, names in targets.items()
+        ],
+        section="Load",
+        data=[tabulate_load(found)],
+    )
+
+
+def _list_marks(curves: Sequence[LoadCurve]) -> Iterator[tuple[str, float, float, float | None, float | None, bool]]:
+    """Yield series, load, mean, the ends of its interval, and whether the system fell behind."""
+    for curve in curves:
+        for name, metric in (PERCENTILES if len(curves) == 1 else {"P95": WAIT}).items():
+            for point in curve.points:
+                stats = point.summarise(metric)
+                if stats.mean is not None:
+                    series, mean = name if len(curves) == 1 else curve.name, max(stats.mean, _LEAST_MS)
+                    yield series, point.load, mean, stats.low, stats.high, point.is_behind
+
+
+def tabulate_load(found: LoadCurves) -> Table:
+    """Return a table with a row for each load of each configuration."""
+    metrics = PERCENTILES | {f"{name} P95": f"{name}_{WAIT}" for name in found.targets if len(found.targets) > 1}
+    rows: list[list[Cell]] = []
+    for curve in found.curves:
+        for point in curve.points:
+            stats = [point.summarise(metric) for metric in metrics.values()]
+            times = [end for one in stats for end in (one.mean, one.low, one.high)]
+            rate = point.summarise(RATE).mean
+            rows.append([curve.name, point.load, len(point.trials), rate, *times, point.is_behind])
+    heads = [f"{name}{end}" for name in metrics for end in (", ms", " from", " to")]
+    return Table(
+        name="load",
+        title="Latency against load: means with 95% intervals",
+        columns=[*map(Column, ("configuration", found.axis, "trials", "requests/s", *heads, "fell behind"))],
+        rows=rows,
+    )

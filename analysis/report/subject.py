@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Final
 
-from analysis.comparison.conditions import format_condition, write_conditions
+from analysis.comparison.trials import format_condition, name_condition, write_conditions
 from analysis.log.columns import GIB
 from analysis.report.data import Gathered
-from analysis.report.sides import Subject
+from analysis.report.systems import Subject
 from analysis.runs.plan_order import describe_order, describe_rules
 from replayer.schema import TIERS, Conditions, Machine
 from tracegen.errors import format_count
@@ -60,19 +60,19 @@ def _describe_hardware(run: Subject) -> Facts:
     cores = format_count(machine.cores, "core") if machine.cores else ""
     memory = f"{machine.memory_bytes / GIB:,.0f} GiB of memory" if machine.memory_bytes else ""
     conditions = run.summary.provenance.conditions
-    limits = conditions.devices.throttle or {}
-    slowing = (
-        f"{tier} slowed to {own['mib_s']:,.0f} MiB/s" if own.get("mib_s") else f"{tier} slowed"
-        for tier, own in limits.items()
-    )
     ranks = conditions.plan.ranks or 1
     return {
         "drive": describe_tier_drive(run),
-        "slowing": ", ".join(slowing),
+        "slowing": _describe_slowing(conditions),
         "processor": ", ".join(filter(None, (machine.cpu or "unknown processor", cores))),
         "memory": memory,
         "hosts": f"{ranks} ranks" if ranks > 1 else "",
     }
+
+
+def _describe_slowing(conditions: Conditions) -> str:
+    limits = format_condition("throttle", write_conditions(conditions)["throttle"])
+    return "" if limits == "none" else f"slowed to {limits}"
 
 
 def describe_tier_drive(run: Subject) -> str:
@@ -110,13 +110,9 @@ def _describe_workload(run: Subject) -> Facts:
 def _list_caches(conditions: Conditions) -> str:
     """Return the sizes that the user asked for; the headroom of a memory tier is part of them."""
     texts = write_conditions(conditions)
-    sizes = {tier: texts[f"usable_bytes.{tier}"] for tier in TIERS}
-    named = (
-        f"{tier} {format_condition(f'usable_bytes.{tier}', size, texts.get('headroom'))}"
-        for tier, size in sizes.items()
-        if size != "0"
-    )
-    return " + ".join(named)
+    sizes = {f"usable_bytes.{tier}" for tier in TIERS}
+    named = (name_condition(name, texts[name], texts.get("headroom")) for name in texts if name in sizes)
+    return " + ".join(name for name in named if not name.endswith(" 0 GiB"))
 
 
 def _describe_trace(run: Subject) -> str:

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from analysis.comparison.answer import list_remarks
-from analysis.comparison.compare import Comparison, compare_as_found
-from analysis.comparison.equal_work.measuring import EQUAL_WORK
-from analysis.comparison.sentences import describe_pair, format_ends, format_times
+from analysis.comparison.compare import Comparison, compare_systems
+from analysis.comparison.measuring import EQUAL_WORK
+from analysis.comparison.sentences import describe_pair, format_interval
 from analysis.comparison.trials import load_sets
 from analysis.metrics.catalogue import describe
 from analysis.metrics.headlines import RANKED
@@ -93,7 +93,7 @@ def _rank_option(option: Option, valid: Mapping[str, PackageVerdict]) -> Table:
     names = sorted(claims, key=lambda name: -(claims[name][option.primary] or 0.0))
     paths = {name: [find_run_directory(trial.path) for trial in valid[name].trials[option.name]] for name in names}
     trials, _ = load_sets(paths)
-    comparison = compare_as_found(trials, names[0], [option.primary], is_given=False)
+    comparison = compare_systems(trials, names[0], metrics=[option.primary])
     ranking = comparison.ranking if comparison.compared else []
     order = [*ranking, *(name for name in names if name not in ranking)]
     rows = [
@@ -117,4 +117,4 @@ def _list_place(comparison: Comparison, name: str) -> list[Cell]:
         return [None, None, None]
     place = comparison.ranking.index(name) + 1
     ratio = next((pair.ratios[EQUAL_WORK] for pair in comparison.compared if pair.name == name), None)
-    return [place, "1 ×", None] if ratio is None else [place, format_times(ratio), format_ends(ratio)]
+    return [place, "1 ×", None] if ratio is None else [place, *format_interval(ratio)]

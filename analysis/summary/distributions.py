@@ -6,10 +6,9 @@ from typing import Final
 import polars as pl
 
 from analysis.log.columns import CAUSE, CAUSE_NAMES, GIB, OK, READS, SERVED, SIZE, TOUCHES
-from analysis.log.log import SPLITS, Log
+from analysis.log.log import Log
 from analysis.log.quantiles import sort
 from analysis.metrics.metric import PLACES
-from analysis.summary.queue_depth import latency_by_depth
 from replayer.schema import TIERS
 
 BINS: Final = 120
@@ -17,11 +16,9 @@ _WIDTHS_S: Final = [m * 10.0**e for e in range(-3, 6) for m in (1, 2, 5)]
 HEADINGS: Final = {
     "t_s": "time, s",
     "gib": "GiB",
-    "room_gib": "room, GiB",
     "gib_s": "GiB/s",
     "read_gib_s": "read GiB/s",
     "written_gib_s": "written GiB/s",
-    "break_even_tok_s": "break-even, tok/s",
     **{f"{stat}_ms": f"{label}, ms" for stat, label in PLACES["stat"].items()},
 }
 """The headings of columns with a unit; other columns are headed by their names."""
@@ -77,33 +74,6 @@ def hits(log: Log) -> pl.DataFrame:
     totals = groups.agg(reads=pl.col("rows").sum(), tokens=pl.col("tokens").sum())
     share = pl.col("reads") / pl.col("reads").sum().over("source")
     return totals.with_columns(share=share).sort("source", "served_by").collect()
-
-
-def sizes(log: Log) -> pl.DataFrame:
-    """Sizes of the objects moved.
-
-    By tier, side and size (from this size up to four times it): moves, gib.
-    """
-    tables = [
-        log.cells.filter(touching)
-        .group_by(pl.col(tier).alias("tier"), pl.lit(direction).alias("side"), "size_class")
-        .agg(moves=pl.col("rows").sum(), gib=SIZE.sum() / GIB)
-        for direction, (tier, touching) in TOUCHES.items()
-    ]
-    return pl.concat(tables).sort("side", "tier", "size_class").with_columns(_size_name()).collect()
-
-
-def break_even(log: Log) -> pl.DataFrame:
-    """Prefill speed above which recomputing is quicker than reading.
-
-    By tier and size: hits, break_even_tok_s.
-    """
-    served = log.cells.filter(OK & SERVED)
-    groups = served.group_by(pl.col("from_tier").alias("tier"), "size_class")
-    seconds = pl.col("read_ns").sum() / 1e9
-    speed = pl.when(seconds > 0).then(pl.col("tokens").sum() / seconds)
-    table = groups.agg(hits=pl.col("rows").sum(), break_even_tok_s=speed).sort("tier", "size_class")
-    return table.with_columns(_size_name()).collect()
 
 
 def time_spent(log: Log) -> pl.DataFrame:
@@ -171,30 +141,6 @@ def latency_over_time(log: Log) -> pl.DataFrame:
     return _with_time(table, width).sort("side", "tier", "t_s")
 
 
-def depth_over_time(log: Log) -> pl.DataFrame:
-    """Moves in flight.
-
-    By t_s: in_flight and waiting (ready, not started), means over the interval.
-    """
-    width, count = _intervals(log)
-    bins = pl.DataFrame({"bin": range(count)}, schema={"bin": pl.Int64})
-    for stamp in ("ready_ns", "start_ns", "end_ns"):
-        at = _interval(log, stamp).clip(
-            0,
-        )  # a move that was ready before the first start waits from then on
-        late = (at + 1) * width - _seconds(log, stamp).clip(0)
-        moves = log.moves.group_by(at).agg(n=pl.len().cast(pl.Int64), late=late.sum())
-        area = pl.col("n").cum_sum().shift(1, fill_value=0) * width + pl.col("late")
-        joined = bins.select("bin").join(moves.collect(engine="streaming"), on="bin", how="left")
-        bins = bins.with_columns(joined.fill_null(0).sort("bin").select(area.alias(stamp)))
-    depth = bins.select(
-        "bin",
-        in_flight=(pl.col("start_ns") - pl.col("end_ns")) / width,
-        waiting=(pl.col("ready_ns") - pl.col("start_ns")) / width,
-    )
-    return _with_time(depth, width)
-
-
 def occupancy_over_time(log: Log) -> pl.DataFrame:
     """Data in each tier at the end of each interval, including the warm-up.
 
@@ -218,23 +164,6 @@ def occupancy_over_time(log: Log) -> pl.DataFrame:
     return _with_time(table.with_columns(pl.col("gib").cum_sum().over("tier")), width)
 
 
-def lateness_over_time(log: Log) -> pl.DataFrame:
-    """Lateness of requests by their due time; empty under pace asap.
-
-    By t_s: requests, p50_ms, p95_ms.
-    """
-    width, count = _intervals(log)
-    rows = log.requests.lazy().filter(log.timed & pl.col("has_begun"))
-    due = _interval(log, "due_ns").clip(0, max(0, count - 1))
-    late_ns = pl.col("start_ns") - pl.col("due_ns")
-    ((_, late),) = sort([rows], {"bin": (due, count)}, {"late": late_ns})
-    table = late.spread(["bin"])
-    return _with_time(
-        table.select("bin", pl.col("count").alias("requests"), "p50_ms", "p95_ms"),
-        width,
-    )
-
-
 def device_over_time(log: Log) -> pl.DataFrame:
     """Counters of the kernel.
 
@@ -253,19 +182,14 @@ def device_over_time(log: Log) -> pl.DataFrame:
 
 TABLES: Final[dict[str, Callable[[Log], pl.DataFrame]]] = {
     "latency": latency,
-    "latency_by_depth": latency_by_depth,
     "curves": curves,
     "requests": requests,
     "traffic": traffic,
     "hits": hits,
-    "sizes": sizes,
-    "break_even": break_even,
     "time_spent": time_spent,
     "bandwidth_over_time": bandwidth_over_time,
     "latency_over_time": latency_over_time,
-    "depth_over_time": depth_over_time,
     "occupancy_over_time": occupancy_over_time,
-    "lateness_over_time": lateness_over_time,
     "device_over_time": device_over_time,
 }
 """All tables by their names; a new one is one function and one line."""
@@ -275,10 +199,6 @@ def _name_codes(column: str, names: dict[int, str]) -> pl.Expr:
     """Replace the codes in a column by names."""
     named: pl.Expr = pl.col(column).replace_strict(names, default=None, return_dtype=pl.String)
     return named
-
-
-def _size_name() -> pl.Expr:
-    return _name_codes("size_class", SPLITS["size"]).alias("size")
 
 
 def _intervals(log: Log) -> tuple[float, int]:

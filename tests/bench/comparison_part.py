@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from click.testing import CliRunner
 
-from analysis.comparison.equal_work.spans import EqualWork, find_equal_work
-from analysis.comparison.equal_work.work import read_work
+from analysis.comparison.spans import EqualWork, find_equal_work
+from analysis.comparison.work import read_work
 from analysis.runs.opening import open_run
 from replayer.cli import main as replayer
 from tracegen.cli import main as tracegen

@@ -11,14 +11,12 @@ import pytest
 from click.testing import CliRunner
 
 from analysis.cli import main
-from analysis.comparison import trials
+from analysis.comparison import measuring, trials
 from analysis.comparison.answer import answer_comparison
-from analysis.comparison.compare import Comparison, compare_as_found, compare_systems
-from analysis.comparison.equal_work import measuring
-from analysis.comparison.equal_work.work import Unit, Work
+from analysis.comparison.compare import Comparison, compare_systems
 from analysis.comparison.matching import name_sets
 from analysis.comparison.trials import load_sets
-from analysis.metrics.headlines import SIDES
+from analysis.comparison.work import Unit, Work
 from analysis.runs.run import Doubt, Run
 from analysis.summary.run_summary import Summary
 from replayer.schema import TIERS
@@ -60,7 +58,7 @@ def compare(
 def compare_found(systems: dict[str, list[Path]], *, is_given: bool = False) -> Comparison:
     """Compare as a report does; the first system is the baseline."""
     trials = {system: load_sets({system: runs})[0][system] if runs else [] for system, runs in systems.items()}
-    return compare_as_found(trials, next(iter(trials)), SIDES, is_given=is_given)
+    return compare_systems(trials, next(iter(trials)), is_any_load=is_given)
 
 
 def render(comparison: Comparison) -> str:

@@ -70,24 +70,6 @@ def test_a_single_set_shows_its_statistics(craft: Craft) -> None:
     # ln 100, ln 200 and ln 300 have the mean 5.202 and the deviation 0.556: exp(5.202 ± 4.303 × 0.556 / √3)
 
 
-def test_workloads_are_shown_next_to_each_other(craft: Craft) -> None:
-    a, b = three(craft, "chat"), three(craft, "agents", trace="u", conditions={"workers": 3})
-    done = typed(*a, "--against", *b, "--by", "workload")
-    assert done.exit_code == 0, done.output
-    assert "WARNING: not only the workloads differ: workers (8, 3)." in done.output
-    assert "The work differs" in done.output
-    assert "verdict" not in done.output
-    quiet = typed(*a, "--against", *b, "--by", "workload", "--vary", "workers")
-    assert "WARNING" not in quiet.output
-    mixed = typed(*a, *b, "--against", craft("c"), "--by", "workload")
-    assert mixed.exit_code == 2
-    assert "mixes runs with different traces" in mixed.output
-    moved = typed(
-        craft("d", machine={"host": "x"}), "--against", craft("e", trace="u", machine={"host": "y"}), "--by", "workload"
-    )
-    assert "WARNING: the set of workloads mixes machines (x; y)" in moved.output
-
-
 @pytest.mark.parametrize(
     ("command", "sentence"),
     [
@@ -97,7 +79,6 @@ def test_workloads_are_shown_next_to_each_other(craft: Craft) -> None:
         (["A", "--against", "B", "--metric", "bottleneck"], "--metric bottleneck: not a number"),
         (["A", "--against", "B", "--vary", "workrs"], "did you mean workers?"),
         (["A", "--against", "missing"], "missing is not a run directory"),
-        (["A", "--against", "B", "--by", "users"], "'users' is not 'workload'"),
         ([], "Missing argument 'RUNS...'"),
     ],
 )

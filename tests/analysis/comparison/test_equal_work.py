@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from analysis.comparison.equal_work.spans import EqualWork, find_equal_work
-from analysis.comparison.equal_work.work import DriveLoad, Work
+from analysis.comparison.spans import EqualWork, find_equal_work
+from analysis.comparison.work import DriveLoad, Work
 from tests.analysis.comparison.crafting import even_work, typed
 from tests.bench.comparison_part import Cell, compare_cell
 

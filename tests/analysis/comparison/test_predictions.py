@@ -75,8 +75,8 @@ def test_a_pair_is_shown_as_typed_in_either_order(craft: Craft) -> None:
     assert lines[1].startswith("measured: 3 runs: ")
     assert lines[3] == f"PREDICTED with {source}"
     assert any(line.endswith(f"predicted with {source}: no replay was as fast.") for line in lines)
-    (row,) = [line.split() for line in lines if line.startswith(WALL)]
-    assert row == [WALL, "104", "100", "..", "120", "90", "-13.5%"]
+    (row,) = [line.split() for line in lines if WALL in line]
+    assert row[row.index(WALL) :] == [WALL, "104", "100", "to", "120", "90", "-13.5%"]
     assert typed(other, "--against", *trials).output == done.output
     assert max(map(len, lines[5:])) <= 180
 
@@ -123,11 +123,9 @@ def test_pairs_are_found_by_their_conditions_and_summed_up(craft: Craft) -> None
 def test_pairs_are_shown_as_typed(craft: Craft) -> None:
     trials, predictions = craft_pairs(craft)
     shown = typed(*trials, "--against", *predictions).output.splitlines()
-    rows = {line[:20].strip(): line[20:].split()[0] for line in shown if "%" in line}
-    assert rows == {
-        "cpu 0 GiB": "+10.0%", "cpu 2 GiB": "-5.0%", "cpu 4 GiB": "+1.0%", "cpu 8 GiB": "-20.0%",
-        "median": "-2.0%", "median of |error|": "7.5%", "P90 of |error|": "17.0%",
-    }  # fmt: skip
+    rows = [line.split() for line in shown if WALL in line]
+    assert [row[-1] for row in rows[:4]] == ["+10.0%", "-5.0%", "+1.0%", "-20.0%"]
+    assert rows[4] == [WALL, "-2.0%", "7.5%", "17.0%"]
     asked = typed(*trials, "--against", *predictions, "--metric", "elapsed_s").output
     assert "wall_clock" not in asked
     assert "-9.1%" in asked  # 1 / 1.1

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from analysis.comparison.answer import list_remarks, list_rows
-from analysis.comparison.equal_work.measuring import EQUAL_WORK
-from analysis.comparison.export import convert_comparison
-from analysis.comparison.sentences import describe_comparison, format_times
+from analysis.comparison.answer import convert_comparison, list_remarks, list_rows
+from analysis.comparison.measuring import EQUAL_WORK
+from analysis.comparison.sentences import describe_comparison, format_interval
 from tests.analysis.comparison.crafting import Craft, compare_found, three
 
 DRIVES = {
@@ -18,6 +17,7 @@ DRIVES = {
     "nvme_read_gib_s": (2.0, 3.0),
     "nvme_read_p95_ms": (30.0, 20.0),
     "ttfb_p95_ms": (90.0, 90.0),
+    "decode_read_gib_s": (0.0, 0.0),
 }
 """Values of an old and of a new drive."""
 
@@ -55,7 +55,7 @@ def test_two_drives_worked_by_hand(craft: Craft) -> None:
         " P95 of NVMe reads 0.67 × (0.65 to 0.68);"
         " no difference shown: P95 of the storage part of TTFT 1.0 × (0.8 to 1.3)."
     )
-    rows = [(row.old, row.new, format_times(row.ratio), row.ratio.winner) for row in list_rows(found)]
+    rows = [(row.old, row.new, format_interval(row.ratio)[0], row.ratio.winner) for row in list_rows(found)]
     assert rows == [
         ("0.0150", "0.0195", "1.30 ×", "new"),
         ("1,000", "1,300", "1.30 ×", "new"),

@@ -1,10 +1,9 @@
 """The tables of a run."""
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tests.analysis.metric_oracle.arithmetic import grouped, quantile, ratio, size_of, stats_ms, total
+from tests.analysis.metric_oracle.arithmetic import grouped, quantile, size_of, stats_ms, total
 from tests.analysis.metric_oracle.facts import CURVE, GIB, QOS, SIDES, Facts, Numbers, Row, Rows
 from tests.analysis.metric_oracle.machine import device_ns
 from tests.analysis.metric_oracle.requests import measures, requests_of
@@ -106,23 +105,6 @@ def table_hits(facts: Facts) -> Rows:
     return found
 
 
-def table_sizes(facts: Facts) -> Rows:
-    return [
-        head | {"size_class": n, "size": class_name(n), "moves": len(rows), "gib": size_of(rows) / GIB}
-        for head, (n,), rows in sided(facts.rows, class_of)
-    ]
-
-
-def table_break_even(facts: Facts) -> Rows:
-    hits = [row for row in facts.rows if is_hit(row)]
-    found = []
-    for (tier, n), rows in grouped(hits, lambda row: (row["from_tier"], class_of(row))).items():
-        speed = ratio(total(rows, "tokens"), total(rows, "read_ns") / 1e9)
-        counted = {"hits": len(rows), "break_even_tok_s": speed}
-        found.append({"tier": tier, "size_class": n, "size": class_name(n)} | counted)
-    return found
-
-
 def table_time_spent(facts: Facts) -> Rows:
     worked = [row for row in facts.rows if touches(row, "read") or touches(row, "write")]
     found = []
@@ -174,34 +156,6 @@ def table_latency_over_time(facts: Facts) -> Rows:
     ]
 
 
-def table_depth_over_time(facts: Facts) -> Rows:
-    width, count = intervals(facts)
-    found = []
-    for at in range(count):
-        begin = facts.first_ns + at * width
-        means = {}
-        for name, since, until in (("in_flight", "start_ns", "end_ns"), ("waiting", "ready_ns", "start_ns")):
-            inside = (min(row[until], begin + width) - max(row[since], begin) for row in facts.rows)
-            means[name] = sum(ns for ns in inside if ns > 0) / width
-        found.append({"t_s": at * width / 1e9} | means)
-    return found
-
-
-def table_latency_by_depth(facts: Facts) -> Rows:
-    def depth_of(row: Row, tier: str) -> int:
-        others = [
-            one for one in facts.every if any(touches(one, side) and tier_of(one, side) == tier for side in SIDES)
-        ]
-        flying = sum(one["start_ns"] <= row["start_ns"] < one["end_ns"] for one in others)
-        return 2 ** (max(1, flying).bit_length() - 1)
-
-    found = []
-    for head, _, rows in sided(facts.rows):
-        for depth, some in grouped(rows, lambda row, tier=head["tier"]: depth_of(row, tier)).items():
-            found.append(head | {"depth": depth} | times(some, head["side"]))
-    return found
-
-
 def table_occupancy_over_time(facts: Facts) -> Rows:
     width, count = intervals(facts)
     changes = []
@@ -217,18 +171,6 @@ def table_occupancy_over_time(facts: Facts) -> Rows:
             lies = sum(size for when, name, size in changes if name == tier and (when < end or at == count - 1))
             found.append({"t_s": at * width / 1e9, "tier": tier, "gib": lies / GIB})
     return found
-
-
-def table_lateness_over_time(facts: Facts) -> Rows:
-    width, count = intervals(facts)
-    groups: dict[int, list[int]] = defaultdict(list)
-    for one in filter(lambda one: one.own, requests_of(facts) if facts.timed else ()):
-        due = one.first("due_ns")
-        groups[min(max((due - facts.first_ns) // width, 0), count - 1)].append(one.first("start_ns") - due)
-    return [
-        {"t_s": at * width / 1e9, "requests": len(late)} | {name: in_ms(late)[name] for name in ("p50_ms", "p95_ms")}
-        for at, late in groups.items()
-    ]
 
 
 def table_device_over_time(facts: Facts) -> Rows:

@@ -15,7 +15,7 @@ from analysis.summary.distributions import TABLES
 from tests.analysis import metric_oracle
 from tests.analysis.metric_oracle import in_ms
 from tests.analysis.metric_oracle.facts import Rows
-from tests.analysis.metrics.comparing import assert_same, assert_same_table, facts_of, log_of, numbers
+from tests.analysis.metrics.comparing import assert_same, assert_same_table, log_of, numbers
 from tests.analysis.metrics.shared_logs import logs
 
 
@@ -72,17 +72,3 @@ def test_a_log_read_in_stretches_gives_the_same_metrics(rows: Rows) -> None:
         patch.setattr(reading, "STRETCH", 7)
         patch.setattr(log, "AT_ONCE", 1)
         assert_logs_agree(log_of(rows), whole)
-
-
-@settings(max_examples=15)
-@given(rows=logs())
-def test_depth_adds_up_to_the_time_spent(rows: Rows) -> None:
-    measured = [row for row in rows if not row["warmup"]]
-    found = TABLES["depth_over_time"](log_of(rows))
-    width = metric_oracle.intervals(facts_of(rows))[0] / 1e9
-    first = min(row["start_ns"] for row in measured)
-    assert found["in_flight"].sum() * width == pytest.approx(
-        sum(row["end_ns"] - row["start_ns"] for row in measured) / 1e9, abs=1e-9
-    )
-    waited = sum(row["start_ns"] - max(first, row["ready_ns"]) for row in measured) / 1e9
-    assert found["waiting"].sum() * width == pytest.approx(waited, abs=1e-9)

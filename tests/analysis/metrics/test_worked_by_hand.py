@@ -7,7 +7,7 @@ import polars as pl
 from analysis.log.log import Targets
 from analysis.summary import summary
 from analysis.summary.distributions import TABLES
-from tests.analysis.metrics.comparing import assert_same, log_of, open_log_of
+from tests.analysis.metrics.comparing import assert_same, open_log_of
 from tests.analysis.metrics.shared_logs import by_hand
 from tests.support.logs import write_run
 
@@ -79,25 +79,5 @@ def test_tables_worked_by_hand(tmp_path: Path) -> None:
     lies = TABLES["occupancy_over_time"](log).filter(pl.col("t_s").round(3).is_in([0.0, 1.0, 4.0, 5.0, 8.0]))
     assert lies.filter(tier="cpu")["gib"].to_list() == [0, 1, 0, 2, 2]  # stored at 1 s, demoted at 4, 2 GiB stored at 5
     assert lies.filter(tier="nvme")["gib"].to_list() == [0, 0, 1, 1, 1]
-    depth = TABLES["depth_over_time"](log).filter(pl.col("t_s").round(3).is_in([0.5, 1.2, 2.0, 7.5]))
-    assert depth["in_flight"].to_list() == [1, 0, 1, 0]
-    assert depth["waiting"].to_list() == [0, 1, 0, 0]
     hits = [("user", "cpu", 1, 1000, 1.0), ("multi_turn", "nvme", 1, 1000, 1.0), ("system", "recomputed", 1, 500, 1.0)]
     assert sorted(TABLES["hits"](log).rows()) == sorted(hits)
-
-
-def test_depths_worked_by_hand() -> None:
-    """Four reads of nvme, 8 ms from 0, 4 from 2, 1 from 4 and 2 from 8, and one of cpu, 9 ms from 1.
-
-    The first starts alone, the second next to the first, and the third next to both. At 8 ms all have ended: the end of
-    an interval is not in it.
-    """
-    ms = 1_000_000
-    spans = [("nvme", 0, 8), ("nvme", 2, 4), ("nvme", 4, 1), ("nvme", 8, 2), ("cpu", 1, 9)]
-    rows = [
-        {**by_hand()[0], "op_id": at, "request_id": at, "move": "hit", "op": "read", "from_tier": tier, "to_tier": None,
-         "start_ns": start * ms, "end_ns": (start + took) * ms, "read_ns": took * ms, "write_ns": 0, "warmup": False}
-        for at, (tier, start, took) in enumerate(spans)
-    ]  # fmt: skip
-    found = TABLES["latency_by_depth"](log_of(rows)).select("tier", "side", "depth", "count", "p50_ms").rows()
-    assert found == [("cpu", "read", 1, 1, 9.0), ("nvme", "read", 1, 2, 5.0), ("nvme", "read", 2, 2, 2.5)]

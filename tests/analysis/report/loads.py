@@ -3,11 +3,12 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from analysis.log.log import Targets
 from analysis.report.data import Gathered
-from analysis.report.sides import Subject
+from analysis.report.systems import Subject
 from analysis.runs.run import Doubt
 from analysis.summary.run_summary import MachineName, Summary
 from replayer.schema import Storage
@@ -38,10 +39,19 @@ def gathered_of(*summaries: Summary, targets: Targets | None = None, systems: It
     """Data of a report on some runs, each a system of its own unless named."""
     names = [*systems] or [f"s{i}" for i in range(len(summaries))]
     runs = [
-        Subject(Path(f"runs/run-{i}"), None, summary, f"run-{i}", name)  # type: ignore[arg-type] (no log)
+        Subject(_open(f"runs/run-{i}", summary), summary, f"run-{i}", name)  # type: ignore[arg-type] (no log)
         for i, (name, summary) in enumerate(zip(names, summaries, strict=True))
     ]
     return Gathered(runs, targets or Targets())
+
+
+def _open(path: str, summary: Summary) -> SimpleNamespace:
+    """Return what a report reads of a run beside its summary."""
+    info = SimpleNamespace(prediction=summary.prediction, executed_ops=summary.provenance.executed_ops)
+    known = summary.provenance
+    return SimpleNamespace(
+        path=Path(path), infos=[info], conditions=known.conditions, trace_fingerprint=known.trace_fingerprint
+    )
 
 
 def on(summary: Summary, device: str, model: str | None = None) -> Summary:

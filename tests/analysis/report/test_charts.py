@@ -79,13 +79,6 @@ def test_each_tier_and_direction_has_a_panel_with_a_band(cut: Gathered) -> None:
     assert set(draw(cut)["bandwidth"].rows["panel"]) == set(drawn["panel"])
 
 
-def test_percentiles_of_too_few_moves_are_left_out(cut: Gathered) -> None:
-    rows = draw(cut)["by_size"].rows
-    table = cut.runs[0].tables["latency"].filter((pl.col("split") == "size") & (pl.col("clock") == "total"))
-    for name, least in (("P50", 1), ("P95", 100), ("P99", 500)):
-        assert len(rows.filter(series=name)) == len(table.filter(pl.col("count") >= least))
-
-
 def test_bars_of_one_plan_are_drawn_once(tmp_path: Path) -> None:
     paths = [write_run(tmp_path / name, follow(3, 60)) for name in ("a", "b")]
     charts = draw(gather(paths, Targets(), names=["a/1", "b/1"]))

@@ -2,6 +2,7 @@
 
 import string
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from analysis.cli import main
 from analysis.log.log import Targets
 from analysis.report.data import gather
-from analysis.report.labels import LONGEST, assign_labels, name_systems, parse_label
+from analysis.report.systems import LONGEST, Subject, assign_labels, name_groups, parse_label
 from analysis.summary.summary import summarise
 from tests.analysis.report.pages import altered
 from tracegen.errors import InputError
@@ -20,12 +21,7 @@ from tracegen.errors import InputError
 def test_directories_that_say_nothing_are_replaced_by_what_differs(replay: Path, tmp_path: Path) -> None:
     few = altered(replay, tmp_path / "run1", workers=3)
     many = altered(replay, tmp_path / "run2", workers=12)
-    assert [*gather([few, many], Targets()).trials] == ["3 workers", "12 workers"]
-
-
-def test_one_is_singular(replay: Path, tmp_path: Path) -> None:
-    runs = [altered(replay, tmp_path / f"run{n}", workers=n) for n in (1, 2)]
-    assert [*gather(runs, Targets()).trials] == ["1 worker", "2 workers"]
+    assert [*gather([few, many], Targets()).trials] == ["workers 3", "workers 12"]
 
 
 def test_the_fewest_facts_that_tell_all_systems_apart_are_named(replay: Path, tmp_path: Path) -> None:
@@ -33,7 +29,7 @@ def test_the_fewest_facts_that_tell_all_systems_apart_are_named(replay: Path, tm
     settings = [{"workers": 3, "verify": "full"}, {"workers": 3}, {"workers": 5}]
     runs = [altered(replay, tmp_path / f"run{n}", **own) for n, own in enumerate(settings)]
     names = [*gather(runs, Targets()).trials]
-    assert names == ["3 workers, verify full", "3 workers, verify stamps", "5 workers, verify stamps"]
+    assert names == ["workers 3, verify full", "workers 3, verify stamps", "workers 5, verify stamps"]
 
 
 def test_directories_that_say_something_are_kept(replay: Path, tmp_path: Path) -> None:
@@ -58,7 +54,7 @@ def test_a_label_names_runs_and_splits_equal_configurations(replay: Path, tmp_pa
 def test_configurations_under_one_label_are_told_apart(replay: Path, tmp_path: Path) -> None:
     runs = [altered(replay, tmp_path / f"run{n}", workers=n) for n in (3, 5)]
     found = gather(runs, Targets(), labels=[("old", str(tmp_path))])
-    assert [*found.trials] == ["old, 3 workers", "old, 5 workers"]
+    assert [*found.trials] == ["old, workers 3", "old, workers 5"]
 
 
 @pytest.mark.parametrize(
@@ -105,8 +101,8 @@ TEXTS = st.text(string.ascii_letters + string.digits + "-=", min_size=1, max_siz
 @given(names=st.lists(TEXTS, min_size=1, max_size=9, unique=True))
 def test_names_are_unique_and_short(summary_of_replay: object, names: list[str]) -> None:
     """The number of an equal name may follow the characters of a name."""
-    systems = [([Path("series", name, "trial_1")], summary_of_replay) for name in names]
-    found = name_systems(systems, [None] * len(names))  # type: ignore[arg-type]
+    paths = (Path("series", name, "trial_1") for name in names)
+    found = name_groups([[Subject(SimpleNamespace(path=path), summary_of_replay)] for path in paths])  # type: ignore[arg-type]
     assert len(set(found)) == len(names)
     assert all(len(name) <= LONGEST + len(" (9)") for name in found)
     assert not {*found} & {*"ABCDEFGH"} - {*names}

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from analysis.comparison.trials import load_trials
-from analysis.report.sides import Subject, group_sides
+from analysis.report.systems import Subject, group_sides
 from replayer.schema import Storage
 from tests.analysis.comparison.crafting import CPU, Craft
 
@@ -16,7 +16,7 @@ def member(path: Path, system: str, label: str | None = None, drive: str = "") -
     provenance = trial.summary.provenance
     storage = Storage(device_model=drive) if drive else None
     summary = replace(trial.summary, provenance=replace(provenance, storage=storage))
-    return Subject(path, trial.run, summary, path.name, system, label)
+    return Subject(trial.run, summary, path.name, system, label)
 
 
 def grid(craft: Craft, side: str, **info: object) -> list[Subject]:

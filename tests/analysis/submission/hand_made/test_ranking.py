@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from analysis.comparison.equal_work import measuring
-from analysis.comparison.equal_work.work import Unit, Work
+from analysis.comparison import measuring
+from analysis.comparison.work import Unit, Work
 from analysis.runs.run import Run
 from analysis.submission.package_tree import find_packages
 from analysis.submission.ranking import rank_packages

@@ -7,9 +7,9 @@ from typing import Final
 
 import polars as pl
 
-from analysis.comparison.equal_work.spans import SAME, EqualWork, find_equal_work
-from analysis.comparison.equal_work.work import Unit, Work, read_work
 from analysis.comparison.matching import Configuration
+from analysis.comparison.spans import SAME, EqualWork, find_equal_work
+from analysis.comparison.work import Unit, Work, read_work
 from analysis.log.columns import FIRST_TOUCH, FOR_OTHERS, READS, TOUCHES
 from analysis.metrics import METRICS
 from analysis.metrics.catalogue import CATALOGUE

@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 
 import polars as pl
 
-from analysis.comparison.equal_work.work import IDENTITY, DriveLoad, Unit, Work
+from analysis.comparison.work import IDENTITY, DriveLoad, Unit, Work
 from analysis.log.columns import TOUCHES
 
 OVERLAP: Final = 0.75
