@@ -43,11 +43,7 @@ class ToolError(Exception):
         return self.sentence()
 
     def sentence(self, flag_of: Callable[[str], str | None] = lambda _setting: None) -> str:
-        """Phrase the error as one sentence.
-
-        Args:
-            flag_of: returns the flag of a setting, or None to keep the setting's name.
-        """
+        """Phrase the error as one sentence, with the flags of settings that have one."""
 
         def replace(match: re.Match[str]) -> str:
             flag = flag_of(match[1])
@@ -96,16 +92,9 @@ def missing_package(
 
 
 def check_is_file(path: Path, wanted: str) -> None:
-    """Refuse a path that exists but is not a regular file.
+    """Refuse a path that is a folder, or a pipe or device, whose reading might never end.
 
-    Reading a pipe or a device might never end.
-
-    Args:
-        path: the path, which may be missing.
-        wanted: the kind of file to name instead, for example "a trace".
-
-    Raises:
-        InputError: the path is a folder, pipe or device.
+    `wanted` is what to name instead, for example "a trace".
     """
     if path.exists() and not path.is_file():
         kind = "a folder" if path.is_dir() else "a pipe or device"

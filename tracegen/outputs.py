@@ -78,13 +78,7 @@ def find_leftovers(path: Path) -> list[Path]:
 
 
 def write_failure(path: Path, error: OSError, setting: str = "output") -> InputError:
-    """Make the error of an output that cannot be written.
-
-    Args:
-        path: the output.
-        error: the reason.
-        setting: the parameter that names the output.
-    """
+    """Make the error of an output that cannot be written; `setting` is the parameter that names it."""
     problem = f"cannot write it: {error.strerror or error}"
     return InputError(problem, "choose another place", subject=path, setting=setting)
 

@@ -124,11 +124,6 @@ def test_a_slice_that_deletes_an_object_before_storing_it_is_refused(tmp_path: P
 
 
 def test_the_commands_derive_equal_traces(run: Run, tmp_path: Path, demo_trace: Path) -> None:
-    parts = [tmp_path / f"{number}.parquet" for number in range(2)]
-    for number, path in enumerate(parts):
-        run("tracegen", "generate", DEMO, "--shard", f"{number}/2", "-o", path)
-    run("tracegen", "merge", *parts, "-o", tmp_path / "merged.parquet")
-    assert "Equal: " in run("tracegen", "diff", tmp_path / "merged.parquet", demo_trace).stdout
     run("tracegen", "generate", DEMO, "--jobs", 2, "-o", tmp_path / "jobs.parquet")
     assert "Equal: " in run("tracegen", "diff", tmp_path / "jobs.parquet", demo_trace).stdout
     run("tracegen", "slice", demo_trace, "--users", "3:6", "--time", ":40", "-o", tmp_path / "s.parquet")

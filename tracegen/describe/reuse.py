@@ -92,23 +92,12 @@ class Reuse:
 
 
 def _quantiles(distance: Ints, reuses: int, share: float) -> dict[str, float | None]:
-    """Compute the quantiles of the distances of all reuses from those of the sampled ones.
-
-    If the sample has too few or too many reuses, the difference is taken to be at the shortest
-    distances: it depends on whether a few popular objects, reused at once, are sampled
-        (SHARDS-adj).
-
-    Args:
-        distance: distances of the sampled touches, -1 for touches that are not reuses.
-        reuses: number of all reuses.
-        share: share of the objects that are sampled.
-
-    Returns:
-        The quantiles in tokens by name; None if there are no reuses.
-    """
+    """Compute the quantiles, in tokens, of all reuses' distances from those of the sampled touches."""
     known = np.sort(distance[distance >= 0])
     if not len(known):
         return dict.fromkeys(QUANTILES)
+    # If the sample has too few or too many reuses, the difference is taken to be at the shortest
+    # distances: it depends on whether a few popular objects, reused at once, are sampled (SHARDS-adj).
     expected = reuses * share
     places = np.array(list(QUANTILES.values())) * (expected - 1) - (expected - len(known))
     values = np.interp(places, np.arange(len(known)), known)
@@ -185,15 +174,7 @@ def measure_reuse(trace: Trace, touches_max: int = TOUCHES_MAX) -> Reuse:
 
 
 def _measure_distances(ops: Columns, share: float) -> tuple[Columns, Ints]:
-    """Measure the distances of touches.
-
-    Args:
-        ops: all ops on the sampled objects.
-        share: share of the objects that are sampled.
-
-    Returns:
-        The touches among the ops, and their distances in tokens; -1 if not a reuse.
-    """
+    """Return the touches among the sampled objects' ops, and their distances in tokens; -1 if not a reuse."""
     is_touch = ops["op"] != DELETE
     is_after_delete = (ops["op"][previous_rows(ops["key"])] == DELETE)[is_touch]
     touches = take_rows(ops, is_touch)

@@ -16,8 +16,7 @@ from tracegen.arrays import positions
 from tracegen.draws import Purpose, choose, draw
 from tracegen.exchange.block_ids import BlockObjects
 from tracegen.exchange.options import ImportOptions
-from tracegen.exchange.session_table import SessionTable
-from tracegen.exchange.timeline import ImportedSession, Timeline
+from tracegen.exchange.sessions import ImportedSession, SessionTable, Timeline
 from tracegen.exchange.waiting_requests import TOUCH, WaitingRequest, WaitingRequests
 from tracegen.formats.format import Format
 from tracegen.formats.rows import Call

@@ -43,11 +43,7 @@ _EXPORTED: Final = ("time_ns", "op", "tokens", "key", "phase")
 
 
 class _DecodeReads:
-    """The last decode read of each object, which tells whether the next one is a batch of tokens.
-
-    Args:
-        batch_ns: nominal time between two batches.
-    """
+    """The last decode read of each object, which tells whether the next one is a batch of tokens."""
 
     def __init__(self, batch_ns: int) -> None:
         self._batch_ns = batch_ns

@@ -68,15 +68,7 @@ def parse_integer(row: Row, *names: str, least: int = 0, most: int = TOKENS_MAX)
 
 
 def parse_nanoseconds(row: Row, *names: str, unit: int) -> int:
-    """Parse the time under the first of `names` that the row has, exactly as its decimals say.
-
-    Args:
-        row: the row.
-        names: names of fields; the first that the row has counts.
-        unit: nanoseconds in the unit of the value.
-
-    Returns:
-        The time in nanoseconds.
+    """Parse the time under the first of `names` that the row has; `unit` is in ns.
 
     Raises:
         BadRowError: the row lacks all of the names, or the value is not a number, is negative, or is
@@ -107,17 +99,7 @@ def parse_block_ids(row: Row, name: str = "hash_ids", *, unique: bool = True) ->
 
 
 def check_block_count(blocks: int, tokens: int, size: int, *, tail: bool) -> None:
-    """Check the number of a prompt's blocks against its tokens.
-
-    Args:
-        blocks: number of blocks.
-        tokens: tokens of the prompt.
-        size: tokens of a full block.
-        tail: a last, partial block must have an id; otherwise it may.
-
-    Raises:
-        BadRowError: the number is wrong.
-    """
+    """Refuse a wrong number of blocks of `size` for a prompt; a partial last one may, with `tail` must, have an id."""
     if blocks != -(-tokens // size) and (tail or blocks != tokens // size):
         raise BadRowError("hash_ids", f"{blocks} blocks of {size} for {tokens} tokens")
 

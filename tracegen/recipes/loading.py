@@ -23,15 +23,7 @@ def list_shipped() -> dict[str, str]:
 
 
 def find_recipe(recipe: str) -> Path:
-    """Return the file of a recipe.
-
-    Args:
-        recipe: a TOML file, or the name of a recipe that comes with the package. A file wins over a
-            name.
-
-    Raises:
-        InputError: no file and no recipe has this name.
-    """
+    """Return the file of a recipe: a TOML file, or else a name of those that ship; refuse any other name."""
     path = Path(recipe)
     if path.suffix or path.exists():
         return path

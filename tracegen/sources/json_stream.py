@@ -87,49 +87,32 @@ class _JsonStream:
         self._position += 1
 
     def decode(self, entry: int) -> Any:
-        """Decode the value that begins here; read on while it may only be incomplete.
-
-        Args:
-            entry: its number, for messages.
-        """
+        """Decode the value that begins here, of this number; read on while it may only be incomplete."""
         while True:
+            problem = ""
             try:
-                value, end = _DECODE(self._text, self._position)
-                self._position = end
+                value, self._position = _DECODE(self._text, self._position)
                 return value
             except json.JSONDecodeError as error:
                 if not self._may_be_incomplete(error):
-                    raise self._refuse(
-                        f"not JSON at entry {entry}: {error.msg}",
-                        "correct it",
-                    ) from None
+                    problem = f"not JSON at entry {entry}: {error.msg}"
             except RecursionError:
-                raise self._refuse(f"entry {entry} is nested too deep", "remove it") from None
+                problem = f"entry {entry} is nested too deep"
             except ValueError:
-                raise self._refuse(
-                    f"entry {entry} has a number of thousands of digits",
-                    "correct it",
-                ) from None
+                problem = f"entry {entry} has a number of thousands of digits"
+            if problem:
+                raise InputError(problem, "correct or remove it", subject=self._source)
             if not self._read_on():
-                raise self._refuse(
-                    f"the file is cut off in entry {entry}",
-                    "download or write it again",
-                )
+                problem = f"the file is cut off in entry {entry}"
+                raise InputError(problem, "download or write it again", subject=self._source)
 
     def _may_be_incomplete(self, error: json.JSONDecodeError) -> bool:
         near_end = error.pos > len(self._text) - _INCOMPLETE_CHARS
         is_cut = error.msg.startswith("Unterminated string") or near_end
         return is_cut and len(self._text) - self._position <= ENTRY_CHARS
 
-    def _refuse(self, problem: str, remedy: str) -> InputError:
-        return InputError(problem, remedy, subject=self._source)
-
     def _read_on(self) -> bool:
-        """Read at least as much text as is held, so that a long entry is decoded few times.
-
-        Returns:
-            Whether there was more text.
-        """
+        """Return whether there was more text: at least as much as is held, so that long entries are decoded rarely."""
         held = self._text[self._position :]
         wanted = max(1, len(held))
         parts = [held]

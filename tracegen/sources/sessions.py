@@ -87,12 +87,7 @@ def draw_sessions(recipe: Recipe, sources: Sequence[Source], number: Ints) -> tu
 
 
 def _interleave(parts: Sequence[tuple[Ints, Sessions]], count: int) -> Sessions:
-    """Put sessions of several sources in one order.
-
-    Args:
-        parts: rows of each source's sessions in that order, and the sessions.
-        count: number of sessions in all.
-    """
+    """Put `count` sessions of several sources in one order: parts are the rows of each source's, and they."""
     turns = np.zeros(count, np.int64)
     for rows, sessions in parts:
         turns[rows] = sessions.turns

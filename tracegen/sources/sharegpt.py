@@ -10,7 +10,7 @@ import hashlib
 import re
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -52,11 +52,12 @@ class Message(NamedTuple):
     text: str
 
 
-class Entry(NamedTuple):
-    """An entry of the file: its id, and the roles of its messages, one letter each."""
+class Segment(NamedTuple):
+    """An entry of the file: its id, the roles of its messages, and the place of its first count of tokens."""
 
     identity: str
     roles: str
+    begin: int
 
 
 class ShareGPTSource:
@@ -132,11 +133,17 @@ def _read_conversations(
     """Return the conversations that have a turn, the file's flaws by name, and its sha256."""
     digest = hashlib.sha256()
     flaws = Counter[str]()
-    segments = _Segments()
+    segments: list[Segment] = []
+    tokens = array("i")
     entries = read_entries(path, _read_chunks(path, digest, advance), _WANTED)
-    for batch, tokens in count_batches(tokenizer, _batch(_parse_entries(entries, path, flaws))):
-        segments.add(batch, tokens)
-    conversations = [_pair_turns(messages, flaws) for messages in segments.join(glue, flaws)]
+    for batch, counts in count_batches(tokenizer, _batch(_parse_entries(entries, path, flaws))):
+        begin = len(tokens)
+        tokens.extend(counts)
+        for identity, roles in batch:
+            segments.append(Segment(identity, roles, begin))
+            begin += len(roles.replace(_NOT_COUNTED, ""))
+    chains = _join_segments(segments, glue, flaws)
+    conversations = [_pair_turns(_list_messages(chain, tokens), flaws) for chain in chains]
     usable = [turns for turns in conversations if turns]
     flaws["conversations_without_a_turn"] = len(conversations) - len(usable)
     if not usable:
@@ -196,14 +203,14 @@ def _parse_entries(
         yield str(entry.get("id", f"entry {number}")), messages
 
 
-def _batch(entries: Iterator[tuple[str, list[Message]]]) -> Iterator[tuple[list[Entry], list[str]]]:
-    """Yield batches of entries, with the texts of their counted messages, by their length."""
-    batch: list[Entry] = []
+def _batch(entries: Iterator[tuple[str, list[Message]]]) -> Iterator[tuple[list[tuple[str, str]], list[str]]]:
+    """Yield batches of ids and roles, with the texts of the counted messages, by their length."""
+    batch: list[tuple[str, str]] = []
     texts: list[str] = []
     chars = 0
     for identity, messages in entries:
         # Messages that do not count keep their place: it decides which segments are joined.
-        batch.append(Entry(identity, "".join(message.role for message in messages)))
+        batch.append((identity, "".join(message.role for message in messages)))
         counted = [message.text for message in messages if message.role != _NOT_COUNTED]
         texts += counted
         chars += sum(map(len, counted))
@@ -215,68 +222,41 @@ def _batch(entries: Iterator[tuple[str, list[Message]]]) -> Iterator[tuple[list[
     yield batch, texts
 
 
-class _Segments:
-    """Entries with token counts in place of texts, which are joined into conversations."""
+def _join_segments(segments: list[Segment], glue: bool, flaws: Counter[str]) -> list[list[Segment]]:
+    """Return the segments of each conversation, in the order of first segments.
 
-    def __init__(self) -> None:
-        self._entries: list[Entry] = []
-        self._begin: list[int] = []  # of each entry's token counts
-        self._tokens = array("i")
-
-    def add(self, entries: list[Entry], tokens: list[int]) -> None:
-        """Add entries and the tokens of their counted messages, entry by entry."""
-        begin = len(self._tokens)
-        self._tokens.extend(tokens)
-        for entry in entries:
-            self._entries.append(entry)
-            self._begin.append(begin)
-            begin += len(entry.roles) - entry.roles.count(_NOT_COUNTED)
-
-    def join(self, glue: bool, flaws: Counter[str]) -> Iterator[list[tuple[str, int]]]:
-        """Yield (role, tokens) of each conversation's messages, in the order of first segments.
-
-        The number after the last `_` of an id is the place of the segment's first message in its
-        conversation. A segment continues the one with the same base that ends where it begins; any
-        other begins a conversation.
-
-        Args:
-            glue: whether to join segments at all.
-            flaws: counts joined segments.
-        """
-        chains: list[list[int]] = []
-        for segments in self._group_by_base(glue).values():
-            end = -1
-            for begin, number in sorted(segments):
-                if begin == end:
-                    chains[-1].append(number)
-                    flaws["segments_glued"] += 1
-                else:
-                    chains.append([number])
-                end = begin + max(1, len(self._entries[number].roles))
-        for chain in sorted(chains):
-            yield [message for number in chain for message in self._counted_messages(number)]
-
-    def _group_by_base(self, glue: bool) -> dict[str | int, list[tuple[int, int]]]:
-        """Return (place of the first message, number) of the entries by the base of their ids.
-
-        An entry that is no segment is a group of its own, by its number.
-        """
-        groups: dict[str | int, list[tuple[int, int]]] = {}
-        for number, entry in enumerate(self._entries):
-            base, _, place = entry.identity.rpartition("_")
-            if glue and base and re.fullmatch(r"\d{1,18}", place, re.ASCII):
-                groups.setdefault(base, []).append((int(place), number))
+    The number after the last `_` of an id is the place of the segment's first message in its
+    conversation. A segment continues the one with the same base that ends where it begins; any
+    other begins a conversation.
+    """
+    groups: dict[str | int, list[tuple[int, int]]] = {}  # an entry that is no segment: by its number
+    for number, segment in enumerate(segments):
+        base, _, place = segment.identity.rpartition("_")
+        if glue and base and re.fullmatch(r"\d{1,18}", place, re.ASCII):
+            groups.setdefault(base, []).append((int(place), number))
+        else:
+            groups[number] = [(0, number)]
+    chains: list[list[int]] = []
+    for group in groups.values():
+        end = -1
+        for begin, number in sorted(group):
+            if begin == end:
+                chains[-1].append(number)
+                flaws["segments_glued"] += 1
             else:
-                groups[number] = [(0, number)]
-        return groups
-
-    def _counted_messages(self, number: int) -> Iterator[tuple[str, int]]:
-        roles = self._entries[number].roles.replace(_NOT_COUNTED, "")
-        for offset, role in enumerate(roles):
-            yield role, self._tokens[self._begin[number] + offset]
+                chains.append([number])
+            end = begin + max(1, len(segments[number].roles))
+    return [[segments[number] for number in chain] for chain in sorted(chains)]
 
 
-def _pair_turns(messages: list[tuple[str, int]], flaws: Counter[str]) -> list[Turn]:
+def _list_messages(chain: list[Segment], tokens: "array[int]") -> Iterator[tuple[str, int]]:
+    """Yield role and tokens of each counted message of a conversation."""
+    for segment in chain:
+        roles = segment.roles.replace(_NOT_COUNTED, "")
+        yield from zip(roles, tokens[segment.begin : segment.begin + len(roles)], strict=True)
+
+
+def _pair_turns(messages: Iterable[tuple[str, int]], flaws: Counter[str]) -> list[Turn]:
     """Return the turns of a conversation.
 
     A system text counts with the question after it. Consecutive messages of one role are one. An

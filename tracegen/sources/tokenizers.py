@@ -47,10 +47,7 @@ def list_bundled() -> dict[str, Path]:
 
 
 def load_tokenizer(name: str) -> Tokenizer:
-    """Load a tokenizer.
-
-    Args:
-        name: a bundled name, a local directory or a hub name, tried in this order.
+    """Load a tokenizer by a bundled name, a local directory or a hub name, tried in this order.
 
     Raises:
         InputError: no tokenizer loads under that name.
@@ -112,11 +109,7 @@ def _load_auto(name: str, bundled: list[str]) -> Tokenizer:
 
 
 def _load_local_or_hub(auto_tokenizer: Any, name: str) -> Any:
-    """Load from a directory, the hub's cache or the hub; never with code of its own.
-
-    Raises:
-        OSError, ValueError, ImportError: it does not load.
-    """
+    """Load from a directory, the hub's cache or the hub; never with code of its own."""
     try:
         return auto_tokenizer.from_pretrained(name, local_files_only=True, trust_remote_code=False)
     except OSError:
@@ -127,11 +120,7 @@ def _load_local_or_hub(auto_tokenizer: Any, name: str) -> Any:
 
 
 def _check_hub(name: str) -> None:
-    """Ask the hub once: its own client would retry for most of a minute.
-
-    Raises:
-        OSError: the name is no hub name, or the hub cannot be reached.
-    """
+    """Ask the hub once, as its own client would retry for most of a minute; an OSError says it is no use."""
     from huggingface_hub import constants  # noqa: PLC0415
 
     if not _HUB_NAME.fullmatch(name):
@@ -153,15 +142,7 @@ def count_batches(
     tokenizer: Tokenizer,
     batches: Iterable[tuple[Item, list[str]]],
 ) -> Iterator[tuple[Item, list[int]]]:
-    """Count the tokens of batches of texts on the tokenizer's threads, a few batches ahead.
-
-    Args:
-        tokenizer: counts.
-        batches: (item, texts) each.
-
-    Yields:
-        (item, tokens of each text), in the order of the batches.
-    """
+    """Yield (item, tokens of each text) of batches in order, counted on threads, a few batches ahead."""
     waiting: list[tuple[Item, Future[list[int]]]] = []
     with ThreadPoolExecutor(tokenizer.threads) as pool:
         for item, texts in batches:

@@ -143,15 +143,12 @@ def _prefill(requests: Requests, starts: Ints, rounds: Ints) -> Columns:
     """
     request = np.repeat(np.arange(len(requests)), requests.touch_count)
     place = ranges(starts, requests.touch_count)
-    none = np.zeros_like(request)
-    new_tokens = none.copy()
-    new_tokens[np.cumsum(requests.touch_count) - 1] = np.where(rounds > 0, 0, requests.generated)
     return {
         "request": request,
         "place": place,
         "step": requests.step[place],
-        "tokens_before": none,
-        "new_tokens": new_tokens,
+        "tokens_before": np.zeros_like(request),
+        "new_tokens": _put_last(requests.touch_count, np.where(rounds > 0, 0, requests.generated)),
     }
 
 
@@ -164,15 +161,12 @@ def _decode(requests: Requests, starts: Ints, rounds: Ints, decode_batch: int) -
     request = np.repeat(request_of_round, own_count)
     number = np.repeat(round_number, own_count)
     left = requests.generated[request_of_round] - (round_number - 1) * decode_batch
-    generated = np.where(round_number > 0, np.minimum(decode_batch, left), 0)
-    new_tokens = np.zeros_like(request)
-    new_tokens[np.cumsum(own_count) - 1] = generated
     return {
         "request": request,
         "place": ranges(own_first, own_count),
         "step": _last_step(requests, starts)[request] + 1 + number,
         "tokens_before": np.maximum(number - 1, 0) * decode_batch,
-        "new_tokens": new_tokens,
+        "new_tokens": _put_last(own_count, np.where(round_number > 0, np.minimum(decode_batch, left), 0)),
     }
 
 
@@ -186,6 +180,13 @@ def _save(requests: Requests, starts: Ints, rounds: Ints) -> Columns:
         "tokens_before": requests.generated[request],
         "new_tokens": np.zeros_like(request),
     }
+
+
+def _put_last(count: Ints, values: Ints) -> Ints:
+    """Return zeros for each group of `count` ops, and the group's value on its last op."""
+    ops = np.zeros(int(count.sum()), np.int64)
+    ops[np.cumsum(count) - 1] = values
+    return ops
 
 
 def _last_step(requests: Requests, starts: Ints) -> Ints:

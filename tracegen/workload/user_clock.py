@@ -61,11 +61,7 @@ class Arrivals:
         return arrival
 
     def _draw_block(self, number: int) -> Ints:
-        if (number + 1) * self._block_ns > _LAST_NS:
-            raise InputError(
-                "sessions would arrive after more than 70 years",
-                "raise recipe key session_rate or hourly_rates",
-            )
+        _check_time((number + 1) * self._block_ns)
         bits = draw(self._recipe.seed, Purpose.ARRIVAL, number, np.arange(BLOCK + 1))
         if self._recipe.burstiness == 1:
             times = np.sort(below(bits[:BLOCK], self._block_ns))
@@ -82,16 +78,18 @@ class Arrivals:
         """Return when hourly rates have brought the sessions that 1 per second has by `time_ns`."""
         per_cycle = sum(self._hours) * 3600
         cycles, left = divmod(time_ns, per_cycle)
-        if cycles * len(self._hours) * HOUR_NS > _LAST_NS:
-            raise InputError(
-                "sessions would arrive after more than 70 years",
-                "raise recipe key hourly_rates",
-            )
+        _check_time(cycles * len(self._hours) * HOUR_NS)
         hour = 0
         while left >= self._hours[hour] * 3600:
             left -= self._hours[hour] * 3600
             hour += 1
         return (cycles * len(self._hours) + hour) * HOUR_NS + left * _NANO // self._hours[hour]
+
+
+def _check_time(time_ns: int) -> None:
+    if time_ns > _LAST_NS:
+        remedy = "raise recipe key session_rate or hourly_rates"
+        raise InputError("sessions would arrive after more than 70 years", remedy)
 
 
 @dataclass(frozen=True)

@@ -183,20 +183,6 @@ def test_sub_agents_are_sessions_and_local_ids_are_of_one_file(tmp_path: Path) -
     assert (of["time_ns"][4:] == 4 * SECOND).all()
 
 
-def test_calls_of_known_length_only_are_joined_into_sessions(tmp_path: Path) -> None:
-    """In 7 of 10 cases a prompt longer than an ended session continues it, and adds the rest."""
-    file = tmp_path / "t.csv"
-    body = "".join(f"2023-11-16 18:{minute:02}:00.0000001,{100 + 50 * minute},10\n" for minute in range(40))
-    file.write_text("TIMESTAMP,ContextTokens,GeneratedTokens\n" + body)
-    trace = imported("azure", file, tmp_path / "t.parquet")
-    of = ops(trace)
-    assert 1 < trace.metadata.counts["sessions"] < 30
-    prompts = np.bincount(of["request_id"], np.where(of["phase"] == 0, of["tokens"], 0))
-    assert prompts.tolist() == [100 + 50 * minute for minute in range(40)]
-    assert set(of["source"][of["phase"] == 0].tolist()) == {0, 1}
-    assert trace.metadata.fingerprint != imported("azure", file, tmp_path / "u.parquet", seed=1).metadata.fingerprint
-
-
 def test_a_prompt_shorter_than_its_session_begins_a_new_one(tmp_path: Path) -> None:
     file = tmp_path / "b.csv"
     file.write_text(

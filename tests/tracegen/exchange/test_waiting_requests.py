@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.imports import EXCERPT, imported, lines, ops
+from tests.support.imports import EXCERPT, imported
 from tracegen.errors import InputError
 from tracegen.exchange import convert as exchange
 from tracegen.exchange import waiting_requests as waiting
@@ -50,16 +50,6 @@ def test_sorted_requests_that_wait_make_the_same_trace(tmp_path: Path, monkeypat
         monkeypatch.setattr(waiting, "OBJECTS_PER_BATCH", size)
         prints.add(imported("mooncake", EXCERPT, tmp_path / "t.parquet", max_idle_gap_s=1).metadata.fingerprint)
     assert prints == {GAPS}
-
-
-def test_a_late_delay_moves_waiting_requests_to_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting, "OBJECTS_PER_BATCH", 1)
-    row = {"input_length": 512, "output_length": 0}
-    many = [row | {"timestamp": 1000 * (n // 2), "hash_ids": [n + 5]} for n in range(9)]
-    late = [row | {"timestamp": 4000, "session_id": "a", "hash_ids": [1]}]
-    late.append(row | {"delay": 500, "session_id": "a", "hash_ids": [2]})
-    of = ops(imported("mooncake", lines(tmp_path / "t.jsonl", *many, *late), tmp_path / "t.parquet"))
-    assert of["time_ns"].tolist() == [n // 2 * 10**9 for n in range(9)] + [4 * 10**9, 4_500_000_000]
 
 
 def test_waiting_requests_leave_no_file_and_are_read_in_batches(

@@ -142,7 +142,7 @@ def test_every_bad_row_is_refused_or_counted(file: Path) -> None:
         text = str(caught.value)
         assert text.startswith(f"{file}, line {len(head) + 2}: {reason}"), (format_, bad[:200], text)
         assert len(text) < 400, text
-        assert text.endswith("; correct it, or leave bad rows out with `skip_bad`.")
+        assert "; correct it, or leave bad rows out with `skip_bad`" in text
         text.encode()
         found, rows = read_rows(format_, file, content, skip_bad=True)
         assert found == read(format_, file, b"\n".join([*head, good, good])), (format_, bad[:200])
