@@ -108,8 +108,8 @@ class Quantity(click.ParamType[Any]):
     ) -> None:
         self._unit = unit
         self._kind = kind
-        self._low = low
-        self._high = high
+        self._low = Decimal(str(low))  # as written: the float 1e-9 is more than 1e-9
+        self._high = Decimal(str(high))
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Parse the quantity."""
