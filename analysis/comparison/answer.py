@@ -16,7 +16,7 @@ from analysis.comparison.trials import Systems
 from analysis.comparison.warnings import abbreviate_runs, count_doubts, list_doubt_kinds
 from analysis.metrics.catalogue import CATALOGUE
 from analysis.metrics.headlines import heading, scale
-from analysis.summary.percentiles import is_thin
+from analysis.summary.run_summary import is_thin
 from tracegen.errors import format_count
 from views.answer import Answer, Column, Table
 from views.numbers import ABSENT, format_alike, format_number

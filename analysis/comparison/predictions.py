@@ -26,8 +26,7 @@ from analysis.metrics.catalogue import CATALOGUE
 from analysis.metrics.headlines import heading
 from analysis.runs.opening import open_run
 from analysis.runs.plan_order import kind_of
-from analysis.summary.percentiles import NOTE, is_thin
-from analysis.summary.run_summary import Summary
+from analysis.summary.run_summary import NOTE, Summary, is_thin
 from replayer.schema import CONDITION_GROUPS, PredictionInfo
 from tracegen.errors import InputError, format_count
 from tracegen.progress import Advance

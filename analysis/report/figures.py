@@ -10,7 +10,7 @@ from analysis.metrics.catalogue import describe
 from analysis.report.data import Gathered
 from analysis.report.load import NAMED, RATE, WAIT, LoadCurve, LoadCurves, LoadPoint
 from analysis.report.systems import Subject
-from analysis.summary.percentiles import is_thin
+from analysis.summary.run_summary import is_thin
 from tracegen.errors import format_count
 from views.answer import Figure
 from views.numbers import format_number

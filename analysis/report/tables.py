@@ -10,7 +10,7 @@ from analysis.metrics.catalogue import CATALOGUE, describe
 from analysis.metrics.headlines import REPORT
 from analysis.report.data import Gathered
 from analysis.report.systems import Subject
-from analysis.summary.percentiles import is_thin, note
+from analysis.summary.run_summary import is_thin, note
 from replayer.schema import TIERS, Machine, to_plain
 from views.answer import Column, Table
 from views.numbers import ABSENT, format_alike, format_number, get_unit_word
