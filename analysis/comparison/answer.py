@@ -9,8 +9,7 @@ import polars as pl
 
 from analysis.comparison.compare import Comparison, Pair
 from analysis.comparison.matching import Configuration
-from analysis.comparison.measuring import EQUAL_WORK, Measured
-from analysis.comparison.ratios import Ratio
+from analysis.comparison.ratios import EQUAL_WORK, Measured, Ratio
 from analysis.comparison.sentences import describe_comparison, describe_pair, describe_verdict, format_interval
 from analysis.comparison.trials import Systems
 from analysis.comparison.warnings import abbreviate_runs, count_doubts, list_doubt_kinds

@@ -164,6 +164,7 @@ def check_predictions(
         InputError: a run cannot be read, no prediction is of a replay's work, two predict the same
             replays, or a name is unknown.
     """
+    # Replays from the page cache test the model of a memory, though they measure no drive.
     replays, left_out = load_trials(measured, advance, ACCEPTED)
     predictions, others = load_trials(predicted, advance)
     trials = {"measured": replays, "predicted": predictions}

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from analysis.comparison.answer import list_remarks, list_rows
-from analysis.comparison.measuring import EQUAL_WORK
+from analysis.comparison.ratios import EQUAL_WORK
 from analysis.comparison.sentences import describe_comparison, format_interval
 from tests.analysis.comparison.crafting import Craft, compare_found, three
 
