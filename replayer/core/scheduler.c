@@ -73,8 +73,8 @@ struct Scheduler {
 /* ---- Pools: free slots are linked through `next`. ---- */
 #define POOL_FUNCTIONS(Type, name)                                                          \
     static inline Type *name##_at(const Scheduler *s, int32_t at) {                         \
-        Type *chunk = at < CHUNK ? s->name.first : s->name.chunks[at >> CHUNK_BITS];        \
-        return &chunk[at & (CHUNK - 1)];                                                    \
+        if (__builtin_expect(at < CHUNK, 1)) return &s->name.first[at];                    \
+        return &s->name.chunks[at >> CHUNK_BITS][at & (CHUNK - 1)];                         \
     }                                                                                       \
     static void free_##name(Scheduler *s, int32_t at) {                                     \
         name##_at(s, at)->next = s->name.unused;                                            \
