@@ -51,26 +51,8 @@ def choose_format(
         remedy = f"name a file that ends with {', '.join(f'.{name}' for name in FORMATS)}"
         raise InputError("its suffix names no format", remedy, subject=output, setting="output")
     if output is not None:
-        _check_output(output, kept, force=force)
+        _check_place(output, kept, is_folder=False, force=force)
     return chosen
-
-
-def _check_output(output: Path, kept: Sequence[Path], *, force: bool) -> None:
-    target = output.resolve()
-    run = next((run for run in kept if target.is_relative_to(run.resolve())), None)
-    if output.is_dir():
-        problem, remedy = "a folder", "name a file in it"
-    elif run is not None:
-        problem, remedy = f"in the run {run}, which must not change", "name a file elsewhere"
-    elif output.exists() and not output.is_file():
-        problem, remedy = "not a regular file", "name another, or leave out `output`"
-    elif os.path.lexists(output) and not force:  # a link to nothing is somebody's, too
-        problem, remedy = "the file exists", "name another, or pass `force`"
-    elif not output.parent.is_dir():
-        problem, remedy = f"there is no folder {output.parent}", "create it, or name another file"
-    else:
-        return
-    raise InputError(problem, remedy, subject=output, setting="output")
 
 
 def check_folder(folder: Path, kept: Sequence[Path], *, force: bool) -> None:
@@ -84,20 +66,31 @@ def check_folder(folder: Path, kept: Sequence[Path], *, force: bool) -> None:
     Raises:
         InputError: it is a file, is in a run, or has files, or its parent does not exist.
     """
-    target = folder.resolve()
+    _check_place(folder, kept, is_folder=True, force=force)
+
+
+def _check_place(path: Path, kept: Sequence[Path], *, is_folder: bool, force: bool) -> None:
+    """Check that a file, or files of a folder, can be written."""
+    what, setting = ("folder", "charts") if is_folder else ("file", "output")
+    target = path.resolve()
     run = next((run for run in kept if target.is_relative_to(run.resolve())), None)
-    if run is not None:
-        problem, remedy = f"in the run {run}, which must not change", "name a folder elsewhere"
-    elif os.path.lexists(folder) and not folder.is_dir():
+    is_taken = any(path.iterdir()) if is_folder and path.is_dir() else os.path.lexists(path)
+    if path.is_dir() and not is_folder:
+        problem, remedy = "a folder", "name a file in it"
+    elif run is not None:
+        problem, remedy = f"in the run {run}, which must not change", f"name a {what} elsewhere"
+    elif path.exists() and not (path.is_dir() or path.is_file()):
+        problem, remedy = "not a regular file", f"name another, or leave out `{setting}`"
+    elif is_folder and is_taken and not path.is_dir():
         problem, remedy = "not a folder", "name a new or an empty one"
-    elif folder.is_dir() and any(folder.iterdir()) and not force:
-        problem = "the folder is not empty"
-        remedy = "name another, or pass `force` to replace charts in it"
+    elif is_taken and not force:  # a link to nothing is somebody's, too
+        problem = "the folder is not empty" if is_folder else "the file exists"
+        remedy = "name another, or pass `force`"
     elif not target.parent.is_dir():
-        problem, remedy = f"there is no folder {folder.parent}", "create it, or name another folder"
+        problem, remedy = f"there is no folder {path.parent}", f"create it, or name another {what}"
     else:
         return
-    raise InputError(problem, remedy, subject=folder, setting="charts")
+    raise InputError(problem, remedy, subject=path, setting=setting)
 
 
 def write_file(output: Path, content: str) -> None:

@@ -90,7 +90,7 @@ def format_ratio(ratio: float, low: float | None = None, high: float | None = No
     """
     size = math.floor(math.log10(ratio))
     if low is None or high is None:
-        return f"{ratio:.{min(max(2 - size, 0), _MOST_DECIMALS)}f} ×", ABSENT
+        return f"{ratio:.{choose_decimals([ratio])}f} ×", ABSENT
     digits = -math.floor(math.log10(max((high - low) / 2, 1e-4)))
     decimals = min(max(digits, 1 - size if size < 0 else 0), 3)
     # An interval that excludes 1 must not look as if it ended there.

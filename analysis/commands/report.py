@@ -7,7 +7,7 @@ from click.core import ParameterSource
 
 from analysis.commands.directories import find_runs
 from analysis.commands.target_options import target_options
-from analysis.commands.terminal import echo, say, show_progress
+from analysis.commands.terminal import deliver, say, show_progress
 from analysis.log.log import Targets
 from analysis.report.answer import make_report
 from analysis.report.data import gather
@@ -17,8 +17,7 @@ from analysis.sweeps.search import answer_search
 from analysis.sweeps.sweep import open_sweep
 from tracegen.console.commands import Word, command, option_group
 from tracegen.errors import InputError
-from views.answer import Answer
-from views.formats import FORMATS, check_folder, choose_format, write_file
+from views.formats import check_folder, choose_format
 
 _OF_FILES = ("runs", "output", "form", "charts", "title", "force")
 """Parameters that say something about a file, too."""
@@ -100,11 +99,18 @@ def report(
         form = choose_format(form, output, paths, force=force)
         _check_form(form, output)
     if is_file:
-        answer = _answer_file(paths[0], title)
+        is_search = paths[0].suffix == ".json"
+        answer = answer_search(paths[0], title) if is_search else answer_sweep(open_sweep(paths[0]), title)
     else:
         data = gather(paths, targets, baseline, progress=show_progress, title=title, labels=named)
         answer = make_report(data)
-    _deliver(answer, form, output, charts)
+    if charts is not None:
+        from views.charts import save_charts  # noqa: PLC0415 (loading the renderer takes half a second)
+
+        for path in save_charts(answer.charts, charts):
+            say(str(path))
+    if form is not None:
+        deliver(answer, form, output)
 
 
 def _check_form(form: str, output: Path | None) -> None:
@@ -137,24 +143,3 @@ def _check_file(files: tuple[Path, ...]) -> None:
         is_given = context.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE
         if is_given and param.name not in _OF_FILES:
             raise InputError(f"says nothing about {what}", "leave it out", setting=param.name)
-
-
-def _answer_file(file: Path, title: str) -> Answer:
-    is_search = file.suffix == ".json"
-    return answer_search(file, title) if is_search else answer_sweep(open_sweep(file), title)
-
-
-def _deliver(answer: Answer, form: str | None, output: Path | None, charts: Path | None) -> None:
-    """Save the charts, and write the report to its file, or print it."""
-    if charts is not None:
-        from views.charts import save_charts  # noqa: PLC0415 (loading the renderer takes half a second)
-
-        for path in save_charts(answer.charts, charts):
-            say(str(path))
-    if form is not None:
-        content = FORMATS[form](answer)
-        if output is None:
-            echo(content, nl=False)
-        else:
-            write_file(output, content)
-            say(f"{output}: {len(content.encode()):,} bytes")

@@ -52,13 +52,14 @@ def choose_output(output: Path | None, runs: Sequence[Path], *, force: bool) -> 
         InputError: the suffix names no format, or the file cannot be written.
     """
     form = choose_format(None, output, runs, force=force)
+    return lambda answer: deliver(answer, form, output)
 
-    def deliver(answer: Answer) -> None:
-        content = FORMATS[form](answer)
-        if output is None:
-            echo(content, nl=False)
-        else:
-            write_file(output, content)
-            say(f"{output}: {len(content.encode()):,} bytes")
 
-    return deliver
+def deliver(answer: Answer, form: str, output: Path | None) -> None:
+    """Print an answer in a format, or write it to its file and say so."""
+    content = FORMATS[form](answer)
+    if output is None:
+        echo(content, nl=False)
+    else:
+        write_file(output, content)
+        say(f"{output}: {len(content.encode()):,} bytes")

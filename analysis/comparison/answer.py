@@ -9,14 +9,13 @@ import polars as pl
 
 from analysis.comparison.compare import Comparison, Pair
 from analysis.comparison.matching import Configuration
-from analysis.comparison.measuring import EQUAL_WORK, Measured
-from analysis.comparison.ratios import Ratio
+from analysis.comparison.ratios import EQUAL_WORK, Measured, Ratio
 from analysis.comparison.sentences import describe_comparison, describe_pair, describe_verdict, format_interval
 from analysis.comparison.trials import Systems
 from analysis.comparison.warnings import abbreviate_runs, count_doubts, list_doubt_kinds
 from analysis.metrics.catalogue import CATALOGUE
 from analysis.metrics.headlines import heading, scale
-from analysis.summary.percentiles import is_thin
+from analysis.summary.run_summary import is_thin
 from tracegen.errors import format_count
 from views.answer import Answer, Column, Table
 from views.numbers import ABSENT, format_alike, format_number

@@ -7,8 +7,7 @@ from itertools import chain
 from typing import Final
 
 from analysis.comparison.matching import Configuration, match_configurations
-from analysis.comparison.measuring import EQUAL_WORK, Measured, measure_configuration
-from analysis.comparison.ratios import FAMILY, Ratio, compute_ratios
+from analysis.comparison.ratios import EQUAL_WORK, FAMILY, Measured, Ratio, compute_ratios, measure_configuration
 from analysis.comparison.trials import (
     Systems,
     Trial,
@@ -158,8 +157,9 @@ def compare_systems(
             continue
         try:
             pairs.append(_compare_pair(systems, differing, names, metrics or FAMILY))
-        except InputError as error:
+        except InputError as error:  # a report of many systems shows those that can be compared
             pairs.append(Pair(name, baseline, error.problem))
+    # The ratio of equal work ranks, as rates over own windows divide different work.
     ordered = sorted(pairs, key=lambda pair: (pair.speed is None, -(pair.speed or 0.0)))
     return Comparison(baseline, {system: list(own) for system, own in trials.items()}, ordered)
 

@@ -21,7 +21,6 @@ from analysis.comparison.trials import (
     name_condition,
 )
 from analysis.runs.plan_order import kind_of
-from analysis.summary.run_summary import Summary
 from replayer.schema import CONDITION_GROUPS, TIERS, Conditions
 from tracegen.errors import InputError
 
@@ -58,18 +57,9 @@ class Configuration:
     same_plan: bool
     trials: dict[str, list[Trial]]
 
-    @property
-    def summaries(self) -> dict[str, list[Summary]]:
-        """The summaries of the trials by system."""
-        return {system: [trial.summary for trial in own] for system, own in self.trials.items()}
-
-    def values(self, system: str, metric: str) -> list[float | None]:
-        """Return a metric of each trial of a system."""
-        return [summary.numbers.get(metric) for summary in self.summaries[system]]
-
     def statistics(self, system: str, metric: str) -> Statistics:
         """Return the statistics of a metric over the trials of a system."""
-        return summarise_metric(metric, self.summaries[system])
+        return summarise_metric(metric, [trial.summary for trial in self.trials[system]])
 
 
 def match_configurations(systems: Systems, vary: Sequence[str] = ()) -> tuple[list[Configuration], list[str]]:
@@ -140,8 +130,9 @@ def make_configuration(name: str, systems: Systems) -> Configuration:
     plan, load = CONDITION_GROUPS["plan"], CONDITION_GROUPS["load"]
     planned_by = plan if orders == {"trace"} else (*plan, *load)
     is_planned_apart = any(is_varied(condition, planned_by) for condition in differing)
+    # Objects placed live go where the devices were faster, so that plans of trials differ, too.
     same_plan = "live" not in orders and not is_planned_apart
-    if same_plan:
+    if same_plan:  # equal conditions do not prove it: releases may plan differently
         check_common_plan(trials)
     first = trials[0].run
     return Configuration(

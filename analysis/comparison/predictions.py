@@ -26,8 +26,7 @@ from analysis.metrics.catalogue import CATALOGUE
 from analysis.metrics.headlines import heading
 from analysis.runs.opening import open_run
 from analysis.runs.plan_order import kind_of
-from analysis.summary.percentiles import NOTE, is_thin
-from analysis.summary.run_summary import Summary
+from analysis.summary.run_summary import NOTE, Summary, is_thin
 from replayer.schema import CONDITION_GROUPS, PredictionInfo
 from tracegen.errors import InputError, format_count
 from tracegen.progress import Advance
@@ -165,6 +164,7 @@ def check_predictions(
         InputError: a run cannot be read, no prediction is of a replay's work, two predict the same
             replays, or a name is unknown.
     """
+    # Replays from the page cache test the model of a memory, though they measure no drive.
     replays, left_out = load_trials(measured, advance, ACCEPTED)
     predictions, others = load_trials(predicted, advance)
     trials = {"measured": replays, "predicted": predictions}

@@ -4,10 +4,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from analysis.comparison.compare import Comparison, Pair
-from analysis.comparison.measuring import EQUAL_WORK
-from analysis.comparison.ratios import ONLY_SHOWN, Ratio
+from analysis.comparison.ratios import EQUAL_WORK, ONLY_SHOWN, Ratio
 from analysis.metrics.catalogue import CATALOGUE
-from analysis.summary.percentiles import is_thin
+from analysis.summary.run_summary import is_thin
 from views.numbers import ABSENT, format_ratio
 from views.sentences import say_ratios
 

@@ -190,48 +190,31 @@ def load_trials(
     """
     trials: list[Trial] = []
     left_out: dict[Path, str] = {}
-    resolved: set[Path] = set()
-    origins: dict[Any, Path] = {}
+    origins: dict[Any, Path] = {}  # a copied directory would count as a trial that always agrees
+    resolved = [path.resolve() for path in runs]
     for path in runs:
-        if path.resolve() in resolved:
-            raise InputError(
-                "named twice in one set, but is one trial",
-                "name it once",
-                subject=path,
-            )
-        resolved.add(path.resolve())
-        trial, reason = _load_trial(path, accepted)
+        if resolved.count(path.resolve()) > 1:
+            raise InputError("named twice in one set, but is one trial", "name it once", subject=path)
+        run = open_run(path)
+        try:
+            trial = Trial(run, summarise(path))
+            reason = find_fault(run, trial.summary, accepted)
+        except InputError as error:  # the log is missing or damaged
+            reason = _strip_path(error, path)
         advance(1)
-        if trial is None:
+        if reason:
             left_out[path] = reason
             continue
         trials.append(trial)
         first = origins.setdefault(trial.origin, path)
         if first != path:
-            raise InputError(
-                f"a copy of {first}, so the two are one trial",
-                "name it once, or replay again",
-                subject=path,
-            )
+            problem = f"a copy of {first}, so the two are one trial"
+            raise InputError(problem, "name it once, or replay again", subject=path)
     if not trials:
         path, reason = next(iter(left_out.items()))
-        raise InputError(
-            f"{reason}; no valid run is left in its set of {len(runs)}",
-            "replay it again",
-            subject=path,
-        )
+        problem = f"{reason}; no valid run is left in its set of {len(runs)}"
+        raise InputError(problem, "replay it again", subject=path)
     return trials, left_out
-
-
-def _load_trial(path: Path, accepted: Collection[str]) -> tuple[Trial | None, str]:
-    """Load a run; return None and the reason if it is not valid."""
-    run = open_run(path)
-    try:
-        summary = summarise(path)
-    except InputError as error:  # the log is missing or damaged
-        return None, _strip_path(error, path)
-    fault = find_fault(run, summary, accepted)
-    return (None, fault) if fault else (Trial(run, summary), "")
 
 
 def find_fault(run: Run, summary: Summary, accepted: Collection[str] = ()) -> str:

@@ -71,7 +71,7 @@ def warn_of_work(configurations: Sequence[Configuration]) -> list[str]:
     """Warn if runs of one plan were measured over different work."""
     warnings = []
     for one in configurations:
-        trials = [summary.metrics for own in one.summaries.values() for summary in own]
+        trials = [trial.summary.metrics for own in one.trials.values() for trial in own]
         names = [name for name in TOTALS if len({metrics.get(name) for metrics in trials}) > 1]
         if one.same_plan and not one.cut and names:
             warnings.append(

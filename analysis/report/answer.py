@@ -26,7 +26,7 @@ from analysis.report.subject import list_tested
 from analysis.report.systems import Subject
 from analysis.report.tables import HEADLINES, MEANING, SETTINGS, list_run_tables
 from analysis.summary.across_runs import list_doubt_lines
-from analysis.summary.percentiles import is_thin
+from analysis.summary.run_summary import is_thin
 from replayer.schema import TIERS
 from tracegen.errors import format_count
 from views.answer import Answer

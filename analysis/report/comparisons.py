@@ -97,6 +97,7 @@ def draw_spread(data: Gathered) -> Iterator[Chart]:
         rows = rows.with_columns(y="metric", series="system")
     else:
         rows = rows.with_columns(panel="metric", y="system", series="system")
+    # The mean stays in the middle, so that both directions look alike.
     reach = 1.1 * max(_LEAST_REACH, float(rows["x"].abs().max()))  # type: ignore[arg-type]
     yield Chart(
         name="trials",

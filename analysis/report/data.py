@@ -63,6 +63,7 @@ class Gathered:
         shown = {}
         for system, own in [*self.trials.items()][:DRAWN]:
             drawn = pick_valid([run for run in own if run.tables])
+            # A mean of several lines over time would show dips that no run had.
             drawn.sort(key=lambda run: run.summary.metrics["wall_clock_tok_s"] or 0.0)
             if drawn:
                 median = drawn[len(drawn) // 2]

@@ -4,13 +4,13 @@ from typing import Final
 
 from analysis.comparison.compare import Pair
 from analysis.comparison.intervals import summarise_metric
-from analysis.comparison.measuring import EQUAL_WORK
+from analysis.comparison.ratios import EQUAL_WORK
 from analysis.comparison.sentences import describe_verdict
 from analysis.metrics.catalogue import describe
 from analysis.report.data import Gathered
 from analysis.report.load import NAMED, RATE, WAIT, LoadCurve, LoadCurves, LoadPoint
 from analysis.report.systems import Subject
-from analysis.summary.percentiles import is_thin
+from analysis.summary.run_summary import is_thin
 from tracegen.errors import format_count
 from views.answer import Figure
 from views.numbers import format_number
@@ -40,7 +40,7 @@ def list_figures(data: Gathered) -> list[Figure]:
         pair = data.comparison.compared[0]
         labels = {EQUAL_WORK: "Equal work per second"} | {name: label for name, (label, _) in _FIGURES.items()}
         return [_make_ratio(label, name, pair) for name, label in labels.items() if name in pair.ratios]
-    if len(data.trials) > 1:
+    if len(data.trials) > 1:  # not compared, so that no two numbers may stand side by side
         return []
     (trials,) = data.valid.values()
     return [_make_figure(name, *words, trials) for name, words in _FIGURES.items()]

@@ -131,6 +131,7 @@ class LoadCurves:
             metric = f"{name}_{WAIT}"
             if curve.has(metric):
                 whose = f"{name} requests" if len(self.targets) > 1 else "requests"
+                # A load above one that misses does not count: waiting there may only have been lucky.
                 kept = [point.is_within(metric, target) for point in curve.points]
                 limits.append(LoadLimit(metric, whose, target, [*kept, False].index(False)))
         return min(limits, key=lambda limit: limit.kept, default=None)

@@ -161,6 +161,7 @@ def _find_differences(systems: Sequence[Summary]) -> list[str] | None:
     names = dict.fromkeys(name for own in facts for name in own)
     columns = [[own.get(name, "") for own in facts] for name in names]
     differing = [column for column in columns if len(set(column)) > 1]
+    # Three or more facts are tried only all at once: legends have no room, and subsets are many.
     for count in (1, 2, len(differing)):
         for chosen in combinations(differing, min(count, len(differing))):
             joined = [", ".join(filter(None, texts)) for texts in zip(*chosen, strict=True)]
@@ -233,6 +234,7 @@ def _is_matched(sides: Sequence[Sequence[Subject]], *, has_varied: bool) -> bool
         sides: the runs of each side.
         has_varied: whether conditions of the system, though not of the load, may differ.
     """
+    # Sides whose runs never meet would replace systems that do by a comparison of nothing.
     first, *others = ([run for run in side if run.is_trial] for side in sides)
     for other in others:
         vary = list_differing([first, other]) if has_varied else []

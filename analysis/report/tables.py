@@ -10,7 +10,7 @@ from analysis.metrics.catalogue import CATALOGUE, describe
 from analysis.metrics.headlines import REPORT
 from analysis.report.data import Gathered
 from analysis.report.systems import Subject
-from analysis.summary.percentiles import is_thin, note
+from analysis.summary.run_summary import is_thin, note
 from replayer.schema import TIERS, Machine, to_plain
 from views.answer import Column, Table
 from views.numbers import ABSENT, format_alike, format_number, get_unit_word
@@ -94,6 +94,7 @@ def _list_cells(data: Gathered, name: str) -> Iterator[str]:
     texts = iter(format_alike(chain(*ends), describe(name).unit))
     for one, own in zip(each, data.valid.values(), strict=True):
         mean, low, high = next(texts), next(texts), next(texts)
+        # One trial of few samples is enough to move the mean.
         is_few = any(is_thin(name, run.summary.metrics) for run in own)
         span = f" [{low} to {high}]" if one.low is not None and low != high else ""
         more = "> " if one.more_than is not None else ""

@@ -5,7 +5,7 @@ from typing import Final
 
 from analysis.comparison.answer import list_remarks
 from analysis.comparison.compare import Comparison, compare_systems
-from analysis.comparison.measuring import EQUAL_WORK
+from analysis.comparison.ratios import EQUAL_WORK
 from analysis.comparison.sentences import describe_pair, format_interval
 from analysis.comparison.trials import load_sets
 from analysis.metrics.catalogue import describe

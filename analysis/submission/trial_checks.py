@@ -74,7 +74,7 @@ def check_conditions(package: Package, trials: Sequence[PackagedTrial]) -> Probl
     for trial in trials:
         for rank, info in enumerate(trial.infos):
             actual = to_plain(info.conditions)
-            for name in sorted(actual.keys() | required.keys()):
+            for name in sorted({*actual, *required}):
                 if actual.get(name, ...) != required.get(name, ...):
                     ran = f"{trial.name}/rank_{rank} ran with {name} = {_format_value(actual, name)}"
                     yield f"{ran}; {source} {_format_value(required, name)}"

@@ -29,26 +29,6 @@ def add_shared_doubts(summaries: list[Summary], systems: _Names = ()) -> list[Su
     ]
 
 
-def group_doubts(
-    names: Sequence[str], summaries: Sequence[Summary]
-) -> list[tuple[bool, str, str, dict[str, list[str]]]]:
-    """Group the doubts of runs by kind and advice, those that invalidate first.
-
-    Args:
-        names: the names of the runs.
-        summaries: their summaries.
-
-    Returns:
-        Whether the doubts invalidate, their kind, their advice, and by text the names of the runs.
-    """
-    groups: dict[tuple[bool, str, str], dict[str, list[str]]] = {}
-    for name, summary in zip(names, summaries, strict=True):
-        for doubt in summary.doubts:
-            texts = groups.setdefault((doubt.invalidates, doubt.kind, doubt.advice), {})
-            texts.setdefault(doubt.text, []).append(name)
-    return [(*key, groups[key]) for key in sorted(groups, key=lambda key: not key[0])]
-
-
 def list_doubt_lines(names: Sequence[str], summaries: Sequence[Summary]) -> list[DoubtLine]:
     """Return a line for each kind of doubt and advice, those that invalidate first.
 
@@ -56,14 +36,18 @@ def list_doubt_lines(names: Sequence[str], summaries: Sequence[Summary]) -> list
         names: of the runs.
         summaries: their summaries.
     """
+    groups: dict[tuple[bool, str, str], list[tuple[str, str]]] = {}
+    for name, summary in zip(names, summaries, strict=True):
+        for doubt in summary.doubts:
+            groups.setdefault((not doubt.invalidates, doubt.kind, doubt.advice), []).append((name, doubt.text))
     lines = []
-    for invalidates, kind, advice, texts in group_doubts(names, summaries):
-        runs = list(dict.fromkeys(run for own in texts.values() for run in own))
+    for (is_minor, kind, advice), found in sorted(groups.items(), key=lambda group: group[0][0]):
+        runs = dict.fromkeys(name for name, _ in found)
         is_few = len(runs) <= LISTED and len(runs) < len(names)
         whose = ", ".join(runs) if is_few else f"{len(runs)} of {len(names)} runs"
-        text = "; ".join(list_merged(texts)).removeprefix(f"{kind}: ")
+        text = "; ".join(list_merged(dict.fromkeys(text for _, text in found))).removeprefix(f"{kind}: ")
         whose = "" if len(names) == 1 else whose
-        lines.append(DoubtLine(headline=kind, text=text, advice=advice, runs=whose, invalidates=invalidates))
+        lines.append(DoubtLine(headline=kind, text=text, advice=advice, runs=whose, invalidates=not is_minor))
     return lines
 
 
@@ -86,7 +70,7 @@ def _merge_figures(texts: list[str]) -> str:
     return _NUMBER.sub(lambda _: next(ranges), texts[0])
 
 
-def group_trials(summaries: Sequence[Summary]) -> list[list[Summary]]:
+def group_configurations(summaries: Sequence[Summary]) -> list[list[Summary]]:
     """Group runs of one trace under equal conditions, in the order of their first run."""
     groups: dict[tuple[str | None, str], list[Summary]] = {}
     for summary in summaries:

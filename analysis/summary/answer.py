@@ -13,11 +13,10 @@ from analysis.log.columns import GIB
 from analysis.metrics.catalogue import describe
 from analysis.metrics.headlines import SUMMARY, heading, scale
 from analysis.runs.plan_order import describe_order, describe_rules
-from analysis.summary.across_runs import LISTED, group_trials, list_doubt_lines
-from analysis.summary.percentiles import is_thin, note
-from analysis.summary.run_summary import Summary
+from analysis.summary.across_runs import LISTED, group_configurations, list_doubt_lines
+from analysis.summary.run_summary import Summary, is_thin, note
 from analysis.summary.summary import find_differences
-from replayer.schema import Storage, drive
+from replayer.schema import drive
 from tracegen.errors import format_count
 from tracegen.schema import ENUMS
 from views.answer import Answer, Cell, Column, Table
@@ -100,7 +99,7 @@ def _list_subject(summary: Summary, *, has_name: bool) -> Iterator[str]:
                 f"{ranks}{format_count(conditions.load.workers, 'worker')}, pace {conditions.load.pace}",
                 f"{describe_order(conditions)}, arrangement {describe_rules(conditions)}",
                 ", ".join(filter(None, (direct, f"verify {conditions.devices.verify}"))),
-                describe_drive(provenance.storage),
+                f"nvme tier on {drive(provenance.storage)}" if provenance.storage else "",
                 provenance.cut,
             ),
         )
@@ -132,11 +131,6 @@ def _describe_machine(summary: Summary) -> str:
     return f"machine: {', '.join(facts)}"
 
 
-def describe_drive(storage: Storage | None) -> str:
-    """Describe the drive of the nvme tier; empty without one."""
-    return f"nvme tier on {drive(storage)}" if storage else ""
-
-
 def shorten_paths(paths: Sequence[Path]) -> list[str]:
     """Return the last part of each path; if these are not unique, the path below the common folder."""
     names = [path.name for path in paths]
@@ -164,7 +158,7 @@ def _list_tables(names: Sequence[str], summaries: Sequence[Summary]) -> Iterator
             title=title,
             columns=[
                 Column("run"),
-                *(Column(label, _unit(name)) for name, label in labels.items()),
+                *(Column(label, "share" if describe(name).is_share else "") for name, label in labels.items()),
             ],
             rows=[
                 [name, *(_read_cell(summary, metric) for metric in labels)]
@@ -173,10 +167,6 @@ def _list_tables(names: Sequence[str], summaries: Sequence[Summary]) -> Iterator
             notes=notes if number == len(shown) else (),
             is_turned=True,
         )
-
-
-def _unit(name: str) -> str:
-    return "share" if describe(name).is_share else ""
 
 
 def _read_cell(summary: Summary, name: str) -> Cell:
@@ -217,11 +207,10 @@ def _list_notes(summaries: Sequence[Summary]) -> list[str]:
             "No times per request under pace asap: the whole window is due at once, so they would be times of the"
             " replayer's own queue. Replay with --pace closed or open to measure them."
         )
-    writing = (summary for summary in summaries if summary.metrics["nvme_write_bytes_per_day"])
-    paces = dict.fromkeys(map(_describe_pace, writing))
+    paces = {_describe_pace(summary) for summary in summaries if summary.metrics["nvme_write_bytes_per_day"]}
     if paces:
         per_day = "Bytes written to nvme per day, and a drive's endurance, are at"
-        notes.append(f"{per_day} {' and '.join(paces)}.")
+        notes.append(f"{per_day} {' and '.join(sorted(paces))}.")
     if any(map(_never_queues, summaries)):
         notes.append(
             "QoS classes cannot differ under pace closed with as many workers as users: nothing queues."
@@ -248,31 +237,17 @@ def _never_queues(summary: Summary) -> bool:
 
 def compare_work(summaries: Sequence[Summary]) -> str:
     """Say whether runs did equal work: all of them, or the trials of each configuration."""
-    unlike, groups = find_differences(summaries), group_trials(summaries)
+    unlike, groups = find_differences(summaries), group_configurations(summaries)
     provenance = summaries[0].provenance
-    said = f"different work: {', '.join(unlike)} differ"
     if not unlike:
         trace, plan = str(provenance.trace_fingerprint)[:12], str(provenance.plan_fingerprint)[:12]
         said = f"same work: trace {trace}…, plan {plan}… and every count are equal, only times differ"
     elif 1 < len(groups) < len(summaries):
-        said = _compare_trials(groups)
-    elif "trace_fingerprint" in unlike:
-        traces = len({summary.provenance.trace_fingerprint for summary in summaries})
-        said = f"different work: they replayed {traces} traces"
-    elif len(groups) == len(summaries):
+        within = sorted({name for trials in groups for name in find_differences(trials)})
+        work = f"trials of one differ in {', '.join(within)}" if within else "work is equal within each"
+        said = f"{len(groups)} configurations; {work}"
+    elif len(groups) == len(summaries) and "trace_fingerprint" not in unlike:
         said = "different work; `analysis compare --vary` compares them"
+    else:
+        said = f"different work: {', '.join(unlike)} differ"
     return f"{len(summaries)} runs, {said}."
-
-
-def _compare_trials(groups: Sequence[Sequence[Summary]]) -> str:
-    """Say whether the trials of each configuration did equal work."""
-    sizes = sorted({len(trials) for trials in groups})
-    trials = " to ".join(map(str, dict.fromkeys((sizes[0], sizes[-1]))))
-    start = f"{len(groups)} configurations, {trials} trials each"
-    unequal = [names for names in map(find_differences, groups) if names]
-    if not unequal:
-        return f"{start}; work is equal within each"
-    if any(summary.provenance.is_cut for trials in groups for summary in trials):
-        return f"{start}; runs were cut in time and got unequally far"
-    unlike = ", ".join(sorted({name for names in unequal for name in names}))
-    return f"{start}; within {len(unequal)} of them work differs: {unlike}"

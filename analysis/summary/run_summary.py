@@ -1,16 +1,21 @@
 """The summary of a run: its doubts, its provenance and its metrics, as an immutable value and as JSON."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 from analysis.doubts.predictions import describe_errors, describe_profile
+from analysis.log.quantiles import QUANTILES
+from analysis.metrics.catalogue import describe
 from analysis.runs.run import Doubt
 from replayer.schema import Conditions, PredictionInfo, Status, Storage, to_plain
 
 Metrics = dict[str, float | None]
 """Metrics by name, the unit last in the name; None is a metric that the run does not have."""
+
+_TAIL: Final = 0.95
+NOTE: Final = "(…): a percentile of too few samples, fewer than 100 for P95, 500 for P99."
 
 
 @dataclass(frozen=True)
@@ -196,3 +201,20 @@ class Summary:
             "prediction": to_plain(self.prediction),
             "prediction_errors": self.describe_errors(),
         }
+
+
+def is_thin(metric: str, summary: dict[str, Any]) -> bool:
+    """Return whether a metric is a P95 or higher of fewer samples than it needs."""
+    described = describe(metric)
+    if QUANTILES.get(described.percentile or "", 0) < _TAIL or described.counted_by is None:
+        return False
+    samples = summary.get(described.counted_by)
+    if summary.get(metric) is None or samples is None:
+        return False
+    return bool(samples < described.least_samples)
+
+
+def note(metrics: Iterable[str], summaries: Iterable[dict[str, Any]]) -> list[str]:
+    """Return NOTE if any of these metrics is in brackets."""
+    names = list(metrics)
+    return [NOTE] if any(is_thin(name, summary) for summary in summaries for name in names) else []

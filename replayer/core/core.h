@@ -78,6 +78,10 @@ typedef struct {
     int8_t background;          /* flag: its request does not wait for it */
 } PlannedMove;
 
+static inline bool transfers(int kind) {
+    return kind == HIT || kind == STORE || kind == DEMOTE || kind == PROMOTE || kind == COPY;
+}
+
 /* ---- placement.c: an arrangement of the tiers (docs/arrangements.md). ---- */
 enum { ON_EVICT, ON_STORE, ON_TOUCH };      /* down */
 enum { STAY, MOVE_UP, COPY_UP, COPY_TOP };  /* up */
@@ -307,6 +311,7 @@ void tier_free(Tier *t);
 void tier_budget(Tier *t, int64_t bytes);
 void tier_reserve(Tier *t, int64_t bytes);
 void tier_throttle(Tier *t, double read_mib_s, double write_mib_s, double latency_us);
+/* Return when the throttled tier would have moved the bytes. */
 void tier_wait_turn(Tier *t, int direction, int64_t bytes, int64_t began);
 void tier_wait_at_most(Tier *t, int64_t until);    /* when a throttle's waits end, on clock_ns() */
 void tier_stop_waiting(Tier *t);

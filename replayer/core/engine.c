@@ -192,18 +192,6 @@ void engine_feed(Engine *e) {
     attempt_end(&attempt);
 }
 
-/* Ops become due, for which there may be no memory. */
-static void begin_live(Engine *e) {
-    Attempt attempt;
-    attempt_begin(&attempt);
-    if (setjmp(attempt.back)) {
-        run_refuse(&e->run);
-        return;
-    }
-    scheduler_begin(e->run.scheduler, 0);
-    attempt_end(&attempt);
-}
-
 int64_t engine_start(Engine *e, int64_t most_ns) {
     pthread_mutex_lock(&e->lock);
     if (e->run.planner && !e->full && !e->run.stopping)
@@ -211,7 +199,14 @@ int64_t engine_start(Engine *e, int64_t most_ns) {
     bool ready = !e->run.planner || e->full || e->run.stopping;
     if (ready) {
         e->began = clock_ns();
-        if (e->run.live) begin_live(e);
+        Attempt attempt;  /* ops become due */
+        attempt_begin(&attempt);
+        if (setjmp(attempt.back)) {
+            run_refuse(&e->run);
+        } else {
+            if (e->run.live) scheduler_begin(e->run.scheduler, 0);
+            attempt_end(&attempt);
+        }
         wake_all(e);
     }
     pthread_mutex_unlock(&e->lock);

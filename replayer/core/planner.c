@@ -95,11 +95,9 @@ static void start_moves(Planner *p) {
         hand_out_decided(p);
         if (move == NONE) return;
         Move *m = scheduler_move(p->scheduler, move);
-        if (m->kind == HIT || m->kind == PROMOTE || m->kind == STORE || m->kind == DEMOTE ||
-            m->kind == COPY) {
+        if (transfers(m->kind)) {
             p->busy++;
-            devices_start(p->devices, move, m->kind == STORE ? NONE : m->from, m->to, m->size,
-                          p->now);
+            devices_start(p->devices, move, m->from, m->to, m->size, p->now);
         } else {
             scheduler_complete(p->scheduler, move, p->now, p->now);
         }

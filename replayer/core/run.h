@@ -55,9 +55,6 @@ void run_state(const Run *r, State *out);
 int64_t run_unfinished(const Run *r, Unfinished *out, int64_t room);
 int64_t run_take_records(RecordBuffer *b, const void **out);
 
-static inline bool transfers(int kind) {
-    return kind == HIT || kind == STORE || kind == DEMOTE || kind == PROMOTE || kind == COPY;
-}
 static inline bool leaves_source(int64_t kind) {
     return kind == DEMOTE || kind == PROMOTE || kind == DROP || kind == DELETE;
 }

@@ -73,8 +73,8 @@ struct Scheduler {
 /* ---- Pools: free slots are linked through `next`. ---- */
 #define POOL_FUNCTIONS(Type, name)                                                          \
     static inline Type *name##_at(const Scheduler *s, int32_t at) {                         \
-        Type *chunk = at < CHUNK ? s->name.first : s->name.chunks[at >> CHUNK_BITS];        \
-        return &chunk[at & (CHUNK - 1)];                                                    \
+        if (__builtin_expect(at < CHUNK, 1)) return &s->name.first[at];                    \
+        return &s->name.chunks[at >> CHUNK_BITS][at & (CHUNK - 1)];                         \
     }                                                                                       \
     static void free_##name(Scheduler *s, int32_t at) {                                     \
         name##_at(s, at)->next = s->name.unused;                                            \
@@ -354,12 +354,6 @@ static bool has_miss(const PlannedMove *moves, int64_t count) {
     return false;
 }
 
-static int32_t count_foreground(const PlannedMove *moves, int64_t count) {
-    int32_t foreground = 0;
-    for (int64_t i = 0; i < count; i++) foreground += !moves[i].background;
-    return foreground;
-}
-
 static void admit_op(Scheduler *s, int32_t at, int64_t position, int role, const PlannedMove *moves,
                      int64_t count, int64_t now) {
     Op *op = op_at(s, at);
@@ -367,7 +361,7 @@ static void admit_op(Scheduler *s, int32_t at, int64_t position, int role, const
     op->role = (int8_t)role;
     op->admitted_ns = now;
     op->left = op->moves = (int32_t)count;
-    op->foreground = count_foreground(moves, count);
+    op->foreground = 0;
     op->first_move = op->last_move = NONE;
     const TraceOp *asked = &s->ops->op[op->row];
     bool computed =
@@ -401,6 +395,7 @@ static void admit_op(Scheduler *s, int32_t at, int64_t position, int role, const
         if (i) move_at(s, op->last_move)->next = move;
         else op->first_move = move;
         op->last_move = move;
+        op->foreground += !m->background;
         if (m->to >= 0) s->window_bytes += m->size;
         order_by_key(s, m, move);
         if (m->kind == HIT) served = move;

@@ -187,7 +187,7 @@ static int64_t *lateness(const Tier *t, int direction) {
     return &late[direction][at].ns;
 }
 
-static void wait_turn(Tier *t, int direction, int64_t bytes, int64_t began) {
+void tier_wait_turn(Tier *t, int direction, int64_t bytes, int64_t began) {
     Channel *c = &t->channels[direction];
     int64_t *late_ns = lateness(t, direction);
     double early = (double)(began - *late_ns);
@@ -202,11 +202,6 @@ static void wait_turn(Tier *t, int direction, int64_t bytes, int64_t began) {
         clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
     }
     *late_ns = now - end < LATE_NS ? now - end : LATE_NS;
-}
-
-/* For moves made elsewhere: return when the throttled tier would have moved the bytes. */
-void tier_wait_turn(Tier *t, int direction, int64_t bytes, int64_t began) {
-    wait_turn(t, direction, bytes, began);
 }
 
 /* ---- Objects held in memory or slabs. ---- */
@@ -533,7 +528,7 @@ static int move_bytes(Object *o, int64_t offset, int64_t length, char *buffer, i
         release_claim(o, aligned(length)); /* from now on the file system may count it */
     if (t->kind == FILES || t->kind == SLABS)
         error = move_files(o, offset, length, buffer, write, f);
-    if (t->throttled && !error) wait_turn(t, write, length, began);
+    if (t->throttled && !error) tier_wait_turn(t, write, length, began);
     o->device_ns += clock_ns() - began;
     return error;
 }

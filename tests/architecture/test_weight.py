@@ -54,11 +54,11 @@ def count_fields() -> dict[str, int]:
 
 
 LIMITS: dict[str, tuple[Callable[[], int], int]] = {
-    "syntax nodes of the packages": (lambda: len(CODE.nodes), 300_300),
-    "syntax nodes of the tests": (lambda: count_nodes(TESTS), 334_400),
-    "lines of Python and C": (lambda: count_lines([*MODULES, *C_FILES]), 53_100),
-    "lines of tests": (lambda: count_lines(TESTS), 37_350),
-    "modules": (lambda: len(MODULES), 334),
+    "syntax nodes of the packages": (lambda: len(CODE.nodes), 299_659),
+    "syntax nodes of the tests": (lambda: count_nodes(TESTS), 331_632),
+    "lines of Python and C": (lambda: count_lines([*MODULES, *C_FILES]), 52_976),
+    "lines of tests": (lambda: count_lines(TESTS), 37_088),
+    "modules": (lambda: len(MODULES), 332),
     "folders with modules": (lambda: len({path.parent for path in MODULES}), 45),
     "words in docs/*.md": (count_words_of_docs, 42_000),
     "functions that align text or format a number": (lambda: len(find_formatters()), 36),

@@ -15,7 +15,8 @@ from click.testing import CliRunner, Result
 import tracegen.cli
 from analysis.cli import main
 from analysis.commands.directories import find_runs
-from analysis.summary import glossary, percentiles
+from analysis.summary import glossary
+from analysis.summary.run_summary import is_thin
 from tests.support import traces
 from tests.support.crafted_runs import clean
 from tracegen.console.command_line import Refused
@@ -102,12 +103,12 @@ def test_every_command_takes_a_series(sweep: Path) -> None:
 
 
 def test_percentiles_of_few_samples_are_in_brackets() -> None:
-    for metric, counts, is_thin in (
+    for metric, counts, is_few in (
         ("nvme_read_p95_ms", {"nvme_reads": 99}, True),
         ("nvme_read_p95_ms", {"nvme_reads": 100}, False),
         ("batch_ttfb_p95_ms", {"requests": 1000, "batch_requests": 20}, True),
     ):
-        assert percentiles.bracketed(metric, counts | {metric: 12.3}, "12.3") == ("(12.3)" if is_thin else "12.3")
+        assert is_thin(metric, counts | {metric: 12.3}) == is_few
 
 
 # Other tools' words

@@ -26,7 +26,6 @@ static void touch(Policy *policy, uint32_t key) {
 }
 
 static uint32_t victim(Policy *policy, uint32_t incoming) {
-    (void)incoming;
     Clock *p = (Clock *)policy;
     while (p->used[p->queue.oldest]) {
         p->used[p->queue.oldest] = 0;
@@ -36,7 +35,6 @@ static uint32_t victim(Policy *policy, uint32_t incoming) {
 }
 
 static void leave(Policy *policy, uint32_t key, bool evicted) {
-    (void)evicted;
     queue_remove(&((Clock *)policy)->queue, key, size_of(policy, key));
 }
 

@@ -14,17 +14,13 @@ static void enter(Policy *policy, uint32_t key) {
     queue_push(&((Fifo *)policy)->queue, key, size_of(policy, key));
 }
 
-static void touch(Policy *policy, uint32_t key) {
-    (void)policy, (void)key;
-}
+static void touch(Policy *policy, uint32_t key) {}
 
 static uint32_t victim(Policy *policy, uint32_t incoming) {
-    (void)incoming;
     return ((Fifo *)policy)->queue.oldest;
 }
 
 static void leave(Policy *policy, uint32_t key, bool evicted) {
-    (void)evicted;
     queue_remove(&((Fifo *)policy)->queue, key, size_of(policy, key));
 }
 

@@ -44,7 +44,6 @@ static void touch(Policy *policy, uint32_t key) {
 }
 
 static uint32_t victim(Policy *policy, uint32_t incoming) {
-    (void)incoming;
     return ((Gdsf *)policy)->ranking.entries[0].key;
 }
 

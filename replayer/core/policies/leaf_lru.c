@@ -31,7 +31,6 @@ static void enter(Policy *policy, uint32_t key) {
 }
 
 static void leave(Policy *policy, uint32_t key, bool evicted) {
-    (void)evicted;
     LeafLru *p = (LeafLru *)policy;
     int32_t parent = p->base.view.parent[key];
     p->inside[key] = 0;
@@ -65,7 +64,6 @@ static void swap(Policy *policy, uint32_t one, uint32_t one_at, uint32_t other, 
 }
 
 static uint32_t victim(Policy *policy, uint32_t incoming) {
-    (void)incoming;
     const LeafLru *p = (LeafLru *)policy;
     return p->base.view.key_at[numbers_least(&p->leaves)];
 }

@@ -20,12 +20,10 @@ static void touch(Policy *policy, uint32_t key) {
 }
 
 static uint32_t victim(Policy *policy, uint32_t incoming) {
-    (void)incoming;
     return ((Lfu *)policy)->ranking.entries[0].key;
 }
 
 static void leave(Policy *policy, uint32_t key, bool evicted) {
-    (void)evicted;
     ranking_remove(&((Lfu *)policy)->ranking, key);
 }
 

@@ -24,7 +24,6 @@ static void enter(Policy *policy, uint32_t key) {
 }
 
 static void leave(Policy *policy, uint32_t key, bool evicted) {
-    (void)evicted;
     Lru *p = (Lru *)policy;
     numbers_remove(&p->order, p->recency[key]);
 }
@@ -53,7 +52,6 @@ static void swap(Policy *policy, uint32_t one, uint32_t one_at, uint32_t other, 
 }
 
 static uint32_t victim(Policy *policy, uint32_t incoming) {
-    (void)incoming;
     const Lru *p = (Lru *)policy;
     return p->base.view.key_at[numbers_least(&p->order)];
 }

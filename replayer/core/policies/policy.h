@@ -10,6 +10,7 @@
 #include "../memory.h"
 
 #define NO_KEY UINT32_MAX
+#pragma GCC diagnostic ignored "-Wunused-parameter"  /* few policies need all that they are told */
 
 /* What every policy may read. The arrays belong to the caller and change as the plan goes on. */
 typedef struct {

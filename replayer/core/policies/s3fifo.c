@@ -54,7 +54,6 @@ static void touch(Policy *policy, uint32_t key) {
 }
 
 static uint32_t victim(Policy *policy, uint32_t incoming) {
-    (void)incoming;
     S3Fifo *p = (S3Fifo *)policy;
     Queue *small = &p->queues[SMALL], *main = &p->queues[MAIN];
     bool from_main = main->bytes > p->main;

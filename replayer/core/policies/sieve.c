@@ -28,7 +28,6 @@ static void touch(Policy *policy, uint32_t key) {
 }
 
 static uint32_t victim(Policy *policy, uint32_t incoming) {
-    (void)incoming;
     Sieve *p = (Sieve *)policy;
     for (;; p->hand = p->queue.links[p->hand].newer) {
         if (p->hand == NO_KEY) p->hand = p->queue.oldest;
@@ -38,7 +37,6 @@ static uint32_t victim(Policy *policy, uint32_t incoming) {
 }
 
 static void leave(Policy *policy, uint32_t key, bool evicted) {
-    (void)evicted;
     Sieve *p = (Sieve *)policy;
     if (p->hand == key) p->hand = p->queue.links[key].newer;
     queue_remove(&p->queue, key, size_of(policy, key));

@@ -27,12 +27,10 @@ static void touch(Policy *policy, uint32_t key) {
 }
 
 static uint32_t victim(Policy *policy, uint32_t incoming) {
-    (void)incoming;
     return segments_victim(&((Slru *)policy)->main);
 }
 
 static void leave(Policy *policy, uint32_t key, bool evicted) {
-    (void)evicted;
     segments_remove(&((Slru *)policy)->main, key, size_of(policy, key));
 }
 

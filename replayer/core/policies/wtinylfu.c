@@ -71,7 +71,6 @@ static void touch(Policy *policy, uint32_t key) {
 }
 
 static uint32_t victim(Policy *policy, uint32_t incoming) {
-    (void)incoming;
     WTinyLfu *p = (WTinyLfu *)policy;
     for (uint32_t key; (key = p->window.oldest) != NO_KEY;) {
         bool fits = segments_bytes(&p->main) + size_of(policy, key) <= p->main_most;

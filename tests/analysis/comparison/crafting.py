@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from analysis.cli import main
-from analysis.comparison import measuring, trials
+from analysis.comparison import ratios, trials
 from analysis.comparison.answer import answer_comparison
 from analysis.comparison.compare import Comparison, compare_systems
 from analysis.comparison.matching import name_sets
@@ -142,5 +142,5 @@ def craft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Craft:
         return even_work(crafted(run.path).metrics["elapsed_s"] or 1.0)
 
     monkeypatch.setattr(trials, "summarise", crafted)
-    monkeypatch.setattr(measuring, "read_work", worked)
+    monkeypatch.setattr(ratios, "read_work", worked)
     return make

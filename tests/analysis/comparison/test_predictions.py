@@ -120,17 +120,6 @@ def test_pairs_are_found_by_their_conditions_and_summed_up(craft: Craft) -> None
     assert compute_accuracy([]) == Accuracy(0, None, None, None)
 
 
-def test_pairs_are_shown_as_typed(craft: Craft) -> None:
-    trials, predictions = craft_pairs(craft)
-    shown = typed(*trials, "--against", *predictions).output.splitlines()
-    rows = [line.split() for line in shown if WALL in line]
-    assert [row[-1] for row in rows[:4]] == ["+10.0%", "-5.0%", "+1.0%", "-20.0%"]
-    assert rows[4] == [WALL, "-2.0%", "7.5%", "17.0%"]
-    asked = typed(*trials, "--against", *predictions, "--metric", "elapsed_s").output
-    assert "wall_clock" not in asked
-    assert "-9.1%" in asked  # 1 / 1.1
-
-
 def test_json_and_csv_have_every_pair_and_metric(craft: Craft) -> None:
     trials, predictions = craft_pairs(craft)
     found = json.loads(typed(*trials, "--against", *predictions, "--json").stdout)

@@ -2,7 +2,6 @@
 
 import itertools
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,6 @@ from analysis.comparison.ratios import Ratio
 from analysis.comparison.sentences import (
     PHRASES,
     describe_comparison,
-    describe_pair,
     format_interval,
 )
 from tests.analysis.comparison.crafting import Craft, compare, render, three, typed
@@ -102,19 +100,6 @@ def test_percentiles_of_few_samples_are_not_said(craft: Craft) -> None:
     assert "nvme_read_p95_ms" in found.pairs[0].ratios
     assert "P95" not in describe_comparison(found)
     assert "(2)" in render(found)
-
-
-def test_configurations_that_their_load_limits_are_counted(craft: Craft) -> None:
-    runs = {
-        side: [craft(f"{side}{users}{i}", conditions={"users": users}) for users in (1, 2) for i in range(2)]
-        for side in "ab"
-    }
-    (pair,) = compare(runs).pairs
-    idle = [replace(one, equal=replace(one.equal, busy={"a": 0.5, "b": 0.9})) for one in pair.measured]
-    end = "; over 2 of 2 configurations; {}the load, not the drive, limits."
-    assert describe_pair(replace(pair, measured=idle)).endswith(end.format(""))
-    one_of_two = describe_pair(replace(pair, measured=[idle[0], pair.measured[1]]))
-    assert one_of_two.endswith(end.format("in 1 of 2 configurations "))
 
 
 def test_configurations_that_disagree_are_said(craft: Craft) -> None:

@@ -1,13 +1,12 @@
 """Systems of a report against one of them: ratios by hand, and refusals."""
 
-import json
 import math
 from pathlib import Path
 
 import pytest
 
-from analysis.comparison.answer import convert_comparison, list_remarks, list_rows
-from analysis.comparison.measuring import EQUAL_WORK
+from analysis.comparison.answer import list_remarks, list_rows
+from analysis.comparison.ratios import EQUAL_WORK
 from analysis.comparison.sentences import describe_comparison, format_interval
 from tests.analysis.comparison.crafting import Craft, compare_found, three
 
@@ -114,37 +113,6 @@ def test_several_configurations_have_a_row_each(craft: Craft) -> None:
     assert "over 2 of 2 configurations" in describe_comparison(found)
 
 
-def test_three_systems_have_a_row_each_and_one_sentence(craft: Craft) -> None:
-    found = compare_found(
-        {
-            "base": three(craft, "b"),
-            "same": three(craft, "s", (0.97, 1.0, 1.04)),
-            "fast": three(craft, "f", (1.9, 2.0, 2.1)),
-            "other": three(craft, "o", conditions={"pace": "open"}),
-        }
-    )
-    text = describe_comparison(found)
-    assert text.startswith("Against base, equal work per second: fast 2.0 × (95% interval ")
-    assert text.index("fast") < text.index("same")
-    assert text.endswith(", no difference shown.")
-    assert [row.label.partition(": ")[2] for row in list_rows(found)[:2]] == ["fast", "same"]
-    refusal = "other is not compared with base: they ran another load: pace open (other) against asap (base)."
-    assert refusal in list_remarks(found)
-
-
-def test_what_disturbed_all_systems_alike_is_said_once(craft: Craft) -> None:
-    """The trials of each system were made one after the other on one machine."""
-    machine = {"host": "vm", "cpu": "EPYC", "cores": 2}
-    systems = {
-        name: [
-            craft(f"{name}-{n}", speed + n / 100, zero_ns=[(10 * place + n) * 10**9], machine=machine) for n in range(3)
-        ]
-        for place, (name, speed) in enumerate((("base", 1.0), ("two", 2.0), ("three", 3.0)))
-    }
-    text = describe_comparison(compare_found(systems))
-    assert text.count("not interleaved") == 1
-
-
 def test_metrics_without_values_are_named_once_with_the_reason(craft: Craft) -> None:
     systems = {
         side: [craft(f"{side}-{users}", values=values, conditions={"users": users}) for users in (4, 8)]
@@ -154,10 +122,3 @@ def test_metrics_without_values_are_named_once_with_the_reason(craft: Craft) -> 
     assert not [row for row in list_rows(found) if row.label.startswith("nvme reads, P95")]
     (line,) = [remark for remark in list_remarks(found) if remark.startswith("Not compared: ")]
     assert line == "Not compared: nvme reads, P95, ms: missing or 0 in a trial."
-
-
-def test_json_is_plain(craft: Craft) -> None:
-    found = compare_found({"<b>": three(craft, "x"), "a|b": three(craft, "y", (1.9, 2.0, 2.1))})
-    plain = json.loads(json.dumps(convert_comparison(found)))
-    assert plain["baseline"] == "<b>"
-    assert plain["systems"][0]["ratios"]["wall_clock_tok_s"]["winner"] == "a|b"

@@ -86,13 +86,6 @@ def test_plans_may_differ_with_the_load_unless_they_keep_the_order_of_the_trace(
         assert not compare({"a": a, "b": b}, vary=[varied]).pairs[0].configurations[0].same_plan
 
 
-def test_orders_have_short_names(craft: Craft) -> None:
-    a = craft("a", conditions={"order": {"kind": "reference", "name": "nvme-7", "profile": {"nvme": {"streams": 4}}}})
-    b = craft("b", conditions={"order": {"kind": "trace", "name": None, "profile": None}})
-    with pytest.raises(InputError, match=r"order \(reference nvme-7 against trace\); pass `vary=order`"):
-        compare({"a": [a], "b": [b]})
-
-
 def steady_run(path: Path, speed: float) -> Path:
     """Write a run cut at 90 s, in which 4 workers read from nvme without a pause."""
     run = clean(600)

@@ -10,11 +10,10 @@ import polars as pl
 import pytest
 
 from analysis.comparison.intervals import compute_statistics, summarise_metric
-from analysis.comparison.ratios import Ratio
 from analysis.log.log import Targets
 from analysis.metrics.catalogue import CATALOGUE
 from analysis.report.answer import format_state, make_report
-from analysis.report.comparisons import draw_spread, turn
+from analysis.report.comparisons import draw_spread
 from analysis.report.data import Gathered, gather
 from analysis.report.figures import list_figures
 from analysis.report.subject import list_tested
@@ -25,7 +24,7 @@ from tests.analysis.report.loads import gathered_of
 from tests.analysis.report.pages import slower
 from tests.support.crafted_runs import clean
 from tests.support.logs import follow, write_run
-from tests.support.summaries import FAILED, summary_of
+from tests.support.summaries import summary_of
 from views.answer import Answer
 from views.formats import FORMATS
 
@@ -120,23 +119,6 @@ def test_distances_from_the_mean_worked_by_hand() -> None:
     (chart,) = draw_spread(data)
     assert chart.rows["x"].to_list() == pytest.approx([-0.1, 0.1])
     assert (chart.rows["low"][0], chart.rows["high"][0]) == pytest.approx((-0.7219, 2.5603), abs=1e-4)
-
-
-def test_trials_that_are_not_valid_and_single_trials_have_no_mark() -> None:
-    runs = [summary_of(wall_clock_tok_s=ms) for ms in (1.0, 2.0, 3.0)]
-    invalid = summary_of(wall_clock_tok_s=900.0, doubts=[FAILED])
-    data = gathered_of(*runs, invalid, summary_of(wall_clock_tok_s=5.0), systems="aaaab")
-    (chart,) = draw_spread(data)
-    assert {str(note).partition(":")[0] for note in chart.rows["note"]} == {"run-0", "run-1", "run-2"}
-    assert [*draw_spread(gathered_of(summary_of(), summary_of(), systems="ab"))] == []
-
-
-def test_a_ratio_is_turned_so_that_more_is_better() -> None:
-    def ratio(better: Any) -> Ratio:
-        return Ratio("m", "a", "b", better, ratio=0.5, low=0.4, high=0.8)
-
-    assert turn(ratio("higher")) == (0.5, 0.4, 0.8)
-    assert turn(ratio("lower")) == pytest.approx((2.0, 1.25, 2.5))
 
 
 def select_numbers(summary: dict[str, Any]) -> dict[str, float | None]:

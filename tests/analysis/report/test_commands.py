@@ -89,14 +89,6 @@ def test_wrong_usage_ends_in_one_sentence(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_unreadable_runs_leave_no_file(replay: Path, tmp_path: Path) -> None:
-    for runs in ([tmp_path / "nothing"], [replay, replay]):
-        done = CliRunner().invoke(main, ["report", *map(str, runs), "-o", str(tmp_path / "r.html")])
-        assert done.exit_code == 2
-        assert len(done.output.strip().splitlines()) == 1
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_other_commands_do_not_import_charts(run: Run, replay: Path) -> None:
     code = "import sys, analysis.cli; print([n for n in ('altair', 'vl_convert', 'jinja2') if n in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)

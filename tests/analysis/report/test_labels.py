@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from analysis.cli import main
 from analysis.log.log import Targets
 from analysis.report.data import gather
-from analysis.report.systems import LONGEST, Subject, assign_labels, name_groups, parse_label
+from analysis.report.systems import LONGEST, Subject, assign_labels, name_groups
 from analysis.summary.summary import summarise
 from tests.analysis.report.pages import altered
 from tracegen.errors import InputError
@@ -30,17 +30,6 @@ def test_the_fewest_facts_that_tell_all_systems_apart_are_named(replay: Path, tm
     runs = [altered(replay, tmp_path / f"run{n}", **own) for n, own in enumerate(settings)]
     names = [*gather(runs, Targets()).trials]
     assert names == ["workers 3, verify full", "workers 3, verify stamps", "workers 5, verify stamps"]
-
-
-def test_directories_that_say_something_are_kept(replay: Path, tmp_path: Path) -> None:
-    old = altered(replay, tmp_path / "old-1", workers=3)
-    new = altered(replay, tmp_path / "new-1", workers=12)
-    assert [*gather([old, new], Targets()).trials] == ["old-1", "new-1"]
-
-
-def test_trials_with_unlike_names_are_called_by_the_first(replay: Path, tmp_path: Path) -> None:
-    other = altered(replay, tmp_path / "another")
-    assert [*gather([replay, other], Targets()).trials] == [replay.name]
 
 
 def test_a_label_names_runs_and_splits_equal_configurations(replay: Path, tmp_path: Path) -> None:
@@ -111,8 +100,3 @@ def test_names_are_unique_and_short(summary_of_replay: object, names: list[str])
 @pytest.fixture(scope="module")
 def summary_of_replay(replay: Path) -> object:
     return summarise(replay)
-
-
-@given(name=st.text(string.ascii_letters, min_size=1, max_size=LONGEST), place=TEXTS)
-def test_a_label_is_split_at_its_first_equals_sign(name: str, place: str) -> None:
-    assert parse_label(f"{name}={place}") == (name, place)

@@ -5,8 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from analysis.comparison.predictions import tabulate_errors
 from analysis.log.log import Targets
@@ -156,12 +154,3 @@ def test_runs_of_other_work_make_no_pair(other: Summary) -> None:
 )
 def test_what_the_profile_knows_does_not_part_a_pair(other: Summary) -> None:
     assert len(find_predicted(gathered_of(other, foretold(90.0)))) == 1
-
-
-@given(st.lists(st.integers(1, 1000), min_size=1, max_size=6), st.integers(1, 1000))
-def test_errors_agree_with_a_plain_median(values: list[int], predicted: int) -> None:
-    data = gathered_of(*(summary_of(wall_clock_tok_s=float(value)) for value in values), foretold(float(predicted)))
-    (system,) = find_predicted(data)
-    ordered = sorted(values)
-    middle = (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
-    assert system.errors["wall_clock_tok_s"].error == pytest.approx(predicted / middle - 1)

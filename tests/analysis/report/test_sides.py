@@ -3,8 +3,6 @@
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from analysis.comparison.trials import load_trials
 from analysis.report.systems import Subject, group_sides
 from replayer.schema import Storage
@@ -65,10 +63,3 @@ def test_drives_are_sides_if_one_folder_has_all_runs(craft: Craft) -> None:
         for cpu, own in ((0, {}), (4, CPU))
     ]
     assert names_of(members) == {"run-Acme 1": 2, "run-Acme 2": 2}
-
-
-@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2)])
-def test_the_order_of_runs_is_kept(craft: Craft, order: tuple[int, ...]) -> None:
-    runs = [craft(name, conditions={"workers": n}) for n, name in enumerate(("a", "b", "c"), 1)]
-    members = [member(runs[n], str(n)) for n in order]
-    assert list(group_sides(members)) == [str(n) for n in order]

@@ -31,11 +31,6 @@ def test_growth_names_the_least_size_the_knee_and_the_plateau(points: list[tuple
     assert describe_growth(make_curve(*points, bound=0.9), "vllm") == f"With vllm, {said}"
 
 
-@pytest.mark.parametrize(("last", "plateau"), [(0.8049, 4), (0.8051, 8)])
-def test_half_a_point_is_a_gain(last: float, plateau: int) -> None:
-    assert find_plateau(make_curve((1, 0.2), (2, 0.65), (4, 0.8), (8, last))).gib == plateau
-
-
 def test_the_answer_names_the_rules_that_hit_the_most_and_where(tmp_path: Path) -> None:
     """lru: 10 and 50%; s3fifo: 40 and 52%. On average s3fifo leads, by 30 points at 1 GiB."""
     cells = [

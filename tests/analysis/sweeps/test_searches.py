@@ -126,23 +126,6 @@ def test_the_page_and_other_formats_have_the_answer(search: Path, tmp_path: Path
     assert len(list((tmp_path / "charts").glob("*.png"))) == 3
 
 
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        (["SEARCH", "SEARCH", "--format", "md"], "a search is reported alone; name only this file"),
-        (["SEARCH", "--format", "md", "--baseline", "x"], "--baseline: says nothing about a search"),
-        (["OTHER", "--format", "md"], "is not a record that `replayer autoscale` wrote"),
-    ],
-)
-def test_wrong_usage_ends_in_one_sentence(search: Path, tmp_path: Path, words: list[str], expected: str) -> None:
-    (tmp_path / "series.json").write_text("{}")
-    paths = {"SEARCH": search, "OTHER": tmp_path / "series.json"}
-    done = report(*(paths.get(word, word) for word in words))
-    assert done.exit_code == 2
-    assert expected in done.output
-    assert len(done.output.strip().splitlines()) == 1
-
-
 def test_a_search_without_steps_is_refused(search: Path) -> None:
     search.write_text(json.dumps(json.loads(search.read_text()) | {"autoscaling_stats": []}))
     with pytest.raises(InputError, match="its search took no step"):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.comparison import measuring
+from analysis.comparison import ratios
 from analysis.comparison.work import Unit, Work
 from analysis.runs.run import Run
 from analysis.submission.package_tree import find_packages
@@ -43,7 +43,7 @@ def worked(run: Run, _unit: Unit) -> Work:
 def test_packages_are_ranked_by_equal_work(rivals: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """By the rules' own figures acme is the better one at option 1, and so the baseline: 2.0 ÷ 1.5 = 1.33."""
     places = [rivals["duff"], rivals["acme"], rivals["evil"]]
-    monkeypatch.setattr(measuring, "read_work", worked)
+    monkeypatch.setattr(ratios, "read_work", worked)
     packages = [package for place in places for package in find_packages(place)]
     told = json.loads(render_json(rank_packages(packages)))
     assert told["packages"] == {"duff/box": True, "acme/box": True, "evil/box": False}
