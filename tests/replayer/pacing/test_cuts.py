@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from replayer.planning.pace import Demand, Pace, PlanWindow, Span
-from tests.replayer.pacing.paced_runs import EVICTIONS, ORDERS, go, hashed, latency, moves_in, options, plan_of, whole
+from tests.replayer.pacing.paced_runs import EVICTIONS, go, hashed, latency, moves_in, options, plan_of, whole
 from tests.support import traces
 from tracegen.schema import Trace
 
@@ -16,8 +16,7 @@ MS = 1_000_000  # ns
 UNIT = 1024  # bytes per token of the real runs
 
 
-@pytest.mark.parametrize("order", ["trace", "reference"])
-@pytest.mark.parametrize("kind", ["asap", "closed", "open"])
+@pytest.mark.parametrize(("kind", "order"), [("asap", "trace"), ("closed", "reference"), ("open", "reference")])
 def test_a_duration_cuts_off_an_exact_prefix(long_trace: Trace, tmp_path: Path, kind: Any, order: str) -> None:
     """Urgent ops overtake others: what the cut leaves behind of those before the highest is executed still."""
     pace, logs = Pace(kind), []
@@ -118,8 +117,10 @@ def test_a_drain_is_bounded(overtaken: Trace, tmp_path: Path) -> None:
     assert info["executed"]["ops"] == info["executed"]["stores"]["nvme"] == executed
 
 
-@pytest.mark.parametrize("order", sorted(ORDERS))
-@pytest.mark.parametrize("kind", ["asap", "closed", "open"])
+@pytest.mark.parametrize(
+    ("kind", "order"),
+    [("asap", "reference"), ("asap", "live"), ("closed", "live"), ("open", "live"), ("open", "trace")],
+)
 def test_without_a_drain_nothing_starts_after_the_cut(long_trace: Trace, tmp_path: Path, kind: Any, order: str) -> None:
     pace, span = Pace(kind), Span(0.3, drain_s=0)
     info, log = go(long_trace, tmp_path / "run", options(150, order), pace=pace, span=span, throttles=latency(3))

@@ -13,8 +13,7 @@ from tests.replayer.pacing.paced_runs import ORDERS, fingerprint, go, hashed, la
 from tracegen.schema import Trace
 
 
-@pytest.mark.parametrize("order", ["trace", "reference"])
-@pytest.mark.parametrize("kind", ["asap", "closed"])
+@pytest.mark.parametrize(("kind", "order"), [("asap", "trace"), ("closed", "reference")])
 def test_so_many_ops_are_the_same_work_on_every_system(
     long_trace: Trace, tmp_path: Path, kind: Any, order: str
 ) -> None:
@@ -68,8 +67,11 @@ def test_so_many_ops_and_so_many_seconds(long_trace: Trace, tmp_path: Path) -> N
     assert info["window"]["cut_s"] >= 0.2
 
 
-@pytest.mark.parametrize("order", ["reference", "live"])
-@pytest.mark.parametrize("span", [Span(), Span(0.3), Span(0.3, drain_s=0), Span(ops=200)], ids=str)
+@pytest.mark.parametrize(
+    ("order", "span"),
+    [("reference", Span()), ("reference", Span(0.3, drain_s=0)), ("live", Span(0.3)), ("live", Span(ops=200))],
+    ids=["whole", "stopped", "cut", "first ops"],
+)
 def test_what_a_run_executed_is_executed_again(long_trace: Trace, tmp_path: Path, order: str, span: Span) -> None:
     """All of it and nothing else, on another system."""
     slow = Pace("closed", token_ms=0.3)
