@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from tests.replayer.arrangements.policy_oracle import POLICIES, Policy
+from tests.replayer.policies import oracle as policies
 
 GPU, CPU, NVME = TIERS = (0, 1, 2)
 NAMES = ("gpu", "cpu", "nvme")
@@ -79,10 +79,10 @@ class Tier:
     """keys in it by their last touch there, or entry, the one the longest ago first"""
     counts: dict[int, int] = field(default_factory=dict)
     """key -> its prefill ops, for admission; the least recent key first"""
-    policy: Policy = field(init=False)
+    policy: "Evictions" = field(init=False)
 
     def __post_init__(self) -> None:
-        self.policy = POLICIES[self.rules["policy"]](self.held, self.parents)
+        self.policy = Evictions(self.rules["policy"], self.held, self.parents)
 
     def share(self, name: str, of: int) -> int:
         """So great a share, as the table writes it, of a number."""
@@ -93,6 +93,42 @@ class Tier:
         self.counts[key] = self.counts.pop(key, 0) + 1
         if 0 < self.rules["admit_table"] < len(self.counts):
             del self.counts[next(iter(self.counts))]
+
+
+POLICIES: dict[str, type[policies.Policy]] = {
+    "lru": policies.Lru, "fifo": policies.Fifo, "lfu": policies.Lfu, "clock": policies.Clock,
+    "sieve": policies.Sieve, "leaf-lru": policies.LeafLru,
+}  # fmt: skip
+
+
+class Evictions:
+    """A policy's oracle in a tier whose objects are told of by their keys; `held` has the recency of each."""
+
+    def __init__(self, name: str, held: Mapping[int, Held], parents: Mapping[int, int | None]) -> None:
+        self.held, self.parents = held, parents
+        self.tier = policies.Tier(0, [], [], [])
+        self.policy = POLICIES[name](self.tier)
+
+    def ask(self, key: int) -> None:
+        self.policy.ask(key)
+
+    def enter(self, key: int) -> None:
+        self.tier.position += 1
+        self.tier.inside.add(key)
+        self.policy.enter(key)
+
+    def touch(self, key: int) -> None:
+        self.tier.position += 1
+        self.policy.touch(key)
+
+    def victim(self) -> int:
+        self.tier.last_touch = {key: self.held[key].recency for key in self.tier.inside}
+        self.tier.parents = {key: self.parents.get(key) for key in self.tier.inside}  # type: ignore[assignment]
+        return self.policy.victim(-1)
+
+    def leave(self, key: int, evicted: bool) -> None:
+        self.policy.leave(key, evicted)
+        self.tier.inside.remove(key)
 
 
 def exact_share(share: float, of: int) -> int:
