@@ -24,7 +24,7 @@ from tracegen.errors import InputError
 from tracegen.typed_files import convert, load_toml, suggest
 
 DEFAULT_REFERENCE: Final = "nvme-7"
-_SHIPPED: Final = importlib.resources.files("replayer.references")
+_SHIPPED: Final = importlib.resources.files("replayer") / "references"
 
 _Amount = Annotated[int, Meta(ge=1, le=10**15)]
 _Nanoseconds = Annotated[int, Meta(ge=0, le=10**15)]

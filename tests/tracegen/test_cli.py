@@ -1,10 +1,12 @@
 """The command line: one sentence and exit code 2 for bad input, equal traces from equal recipes."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
 import textwrap
+import tomllib
 from pathlib import Path
 
 from tests.support.command_line import Run
@@ -83,4 +85,8 @@ def test_the_fingerprint_snippet_of_the_format_works(demo_trace: Path, tmp_path:
 
 
 def test_versions(run: Run) -> None:
-    assert {run(tool, "--version").stdout.split()[-1] for tool in ("tracegen", "replayer", "analysis")} == {"0.1.0"}
+    """The three programs, the changelog and the citation name the version of pyproject.toml."""
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert {run(tool, "--version").stdout.split()[-1] for tool in ("tracegen", "replayer", "analysis")} == {version}
+    assert f"version: {version}\n" in (ROOT / "CITATION.cff").read_text()
+    assert re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[1] == version

@@ -1,1 +1,0 @@
-"""Profiles estimated from published figures, as TOML (docs/predicting.md)."""

@@ -1,1 +1,0 @@
-"""Reference systems: small profiles of tiers, on whose virtual clock plans are ordered."""

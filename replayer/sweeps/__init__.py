@@ -1,1 +1,0 @@
-"""Sweeps that ship with the tool, by name."""
