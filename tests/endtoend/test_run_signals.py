@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from replayer.engine.engine import POLL_S
-from tests.replayer import waterfall_oracle
+from tests.replayer.arrangements.oracle import Row, fingerprint
 from tests.support import traces
 from tests.support.command_line import Run, here, sentence
 from tests.support.going_runs import CACHE, MODEL, READS, USERS, Going, going, info, log_of, replayed
@@ -115,8 +115,8 @@ def check_prefix(found: dict[str, Any], log: pl.DataFrame) -> None:
     assert executed not in positions
     assert set(log["status"]) == {"ok"}
     size = int(log["size_bytes"][0])
-    rows: list[waterfall_oracle.Row] = [(key, 0, "store", key, -1, 2, size) for key in range(executed)]
-    assert found["executed_fingerprint"] == waterfall_oracle.fingerprint(rows)
+    rows: list[Row] = [(key, 0, "store", key, -1, 2, size) for key in range(executed)]
+    assert found["executed_fingerprint"] == fingerprint(rows)
     assert found["executed"]["ops"] == executed
 
 

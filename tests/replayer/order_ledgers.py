@@ -1,29 +1,11 @@
-"""Ops, tiers and ledgers of the plain reference order in order_oracle.py."""
+"""Loads, tiers and ledgers of the plain reference order in order_oracle.py."""
 
 from dataclasses import dataclass, field
 
-from tests.replayer.waterfall_oracle import TIERS, Row, Usable
+from tests.replayer.arrangements.oracle import Row
+from tests.replayer.arrangements.tiers import TIERS, Op, Usable
 
 SECOND, FINE = 10**9, 1024  # ns in a second; V counts 1/1024 ns
-
-
-@dataclass(frozen=True)
-class Op:
-    """A row of the trace, among those that are taken."""
-
-    op_id: int
-    op: str  # write, read, delete
-    key: int
-    size: int
-    phase: str
-    request: int
-    user: int
-    qos: int
-    step: int
-    time_ns: int
-    think_ns: int
-    new_tokens: int
-    tokens: int
 
 
 @dataclass(frozen=True)

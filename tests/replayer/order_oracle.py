@@ -1,10 +1,10 @@
 """A slow, plain second implementation of the reference order, written from docs/ordering.md and waterfall.md alone."""
 
-import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from tests.replayer.order_ledgers import Device, Ledgers, Load, Move, Op, Part, Request, Result, Task, Tier, ceil_div
-from tests.replayer.waterfall_oracle import CACHES, CODES, Cache, Row, Usable
+from tests.replayer.arrangements.oracle import Planner
+from tests.replayer.arrangements.tiers import Op, Table, Usable
+from tests.replayer.order_ledgers import Device, Ledgers, Load, Move, Part, Request, Result, Task, Tier, ceil_div
 
 SECOND, FINE = 10**9, 1024  # ns in a second; V counts 1/1024 ns
 
@@ -15,19 +15,16 @@ class Simulation:
     def __init__(
         self,
         ops: Sequence[Op],
-        cache: Cache,
+        rules: Planner,
         load: Load,
         devices: tuple[Device, Device, Device],
-        promote: bool,
-        lookup: str,
         capacity: Usable,
     ) -> None:
-        self.load, self.devices, self.promote, self.lookup = load, devices, promote, lookup
+        self.load, self.devices = load, devices
         self.tasks = [Task(op, row) for row, op in enumerate(ops)]
         self.request_of = self.grouped()
         self.requests = list(self.request_of.values())
-        self.cache, self.broken = cache, set[int]()
-        self.unwritten = {op.key for op in ops if op.op == "write"}
+        self.rules = rules
         self.ledgers = Ledgers(capacity)
         self.unstarted: list[Move] = []
         self.aside: list[Move] = []
@@ -65,8 +62,7 @@ class Simulation:
             return self.scaled(first.op.time_ns)
         return None if before.over is None else before.over + self.scaled(first.op.think_ns)
 
-    def wait_of(self, op: Op, kind: str, first_move: str) -> int:
-        computes = op.phase == "prefill" if kind == "write" else kind == "read" and first_move in ("miss", "bypass")
+    def wait_of(self, op: Op, computes: bool) -> int:
         wait = float(op.new_tokens) * (self.load.token_ms * 1e6)
         if self.load.prefill_tok_s is not None:
             wait += float(op.tokens if computes else 0) * (1e9 / self.load.prefill_tok_s)
@@ -198,36 +194,15 @@ class Simulation:
         times += [task.due for task in self.tasks if task.due is not None and task.due > now]
         return min(times)
 
-    # Who writes first, and the waterfall
-
-    def kind(self, op: Op) -> str:
-        """What the op is decided as."""
-        if op.op == "delete":
-            return "delete"
-        if op.key in self.unwritten:
-            self.unwritten.remove(op.key)
-            return "write"
-        return "read"
-
     def decide(self, task: Task) -> None:
-        op, before = task.op, len(self.cache.rows)
-        self.cache.begin(len(self.order))
+        op, before = task.op, len(self.rules.rows)
+        is_first = op.name != "delete" and op.key in self.rules.unwritten  # who comes first writes
+        self.rules.decide(op)
         self.order.append(op.op_id)
-        kind, breaks = self.kind(op), False
-        if kind == "write":
-            self.cache.store(op.key, op.size)
-            breaks = True
-        elif kind == "read":
-            broken = self.lookup == "contiguous" and op.phase == "prefill" and op.request in self.broken
-            breaks = self.cache.read(op.key, op.size, self.promote, broken)
-        else:
-            self.cache.delete(op.key, op.size)
-        if breaks and op.phase == "prefill":
-            self.broken.add(op.request)
-        self.cache.check()
-        rows = [(op.op_id, *row[1:]) for row in self.cache.rows[before:]]
+        rows = self.rules.rows[before:]
         task.moves = [self.ledgers.add(op, row) for row in rows]
-        task.wait = self.wait_of(op, kind, rows[0][2])
+        computes = op.phase == "prefill" if is_first else rows[0][2] in ("miss", "bypass")
+        task.wait = self.wait_of(op, computes)
         self.unstarted += task.moves
 
     # How long a move takes
@@ -264,21 +239,12 @@ def simulate(
     usable: Usable,
     load: Load,
     devices: tuple[Device, Device, Device],
-    promote: bool = False,
-    lookup: str = "independent",
+    table: Table | None = None,
+    token_bytes: int = 1,
     capacity: Usable | None = None,
-    arrangement: str = "waterfall",
 ) -> Result:
     """The reference order of the ops, its plan, and when each move ran; `capacity`: where it is more than `usable`."""
     if not ops:
         return Result()
-    return Simulation(ops, CACHES[arrangement](usable), load, devices, promote, lookup, capacity or usable).run()
-
-
-def fingerprint(rows: Iterable[Row]) -> str:
-    """SHA-256 of the version, 2, and the rows, seven little-endian int64 each."""
-    digest = hashlib.sha256((2).to_bytes(8, "little", signed=True))
-    for op_id, seq, move, key, source, target, size in rows:
-        for number in (op_id, seq, CODES[move], key, source, target, size):
-            digest.update(number.to_bytes(8, "little", signed=True))
-    return digest.hexdigest()
+    rules = Planner(ops, table or {}, usable, token_bytes, chained=False)
+    return Simulation(ops, rules, load, devices, capacity or usable).run()

@@ -7,7 +7,8 @@ from typing import Any
 
 from replayer.record.run_directory import RunDirectory
 from replayer.schema import LOG_COLUMNS, LOG_ENUMS, MOVES, TIERS, WAITS
-from tests.replayer import waterfall_oracle
+from tests.replayer.arrangements import oracle
+from tests.replayer.arrangements.tiers import PROMOTING, Op
 from tests.support.run_json import save_run_json
 from tracegen.schema import ENUMS
 
@@ -115,7 +116,7 @@ SIZES = [1, 3, 4, 5, 1000, 4**5 - 1, 4**5, 4**5 + 1, 4**6, 30_000, 4**8, 4**9 - 
 """Bytes of objects: most at the bounds of classes."""
 
 
-def planned(seed: int, count: int) -> tuple[Rows, list[waterfall_oracle.Row]]:
+def planned(seed: int, count: int) -> tuple[Rows, list[oracle.Row]]:
     """Ops of a random trace, and what a cache of three tiers makes of them: promotions, demotions, drops, bypasses."""
     rng = random.Random(seed)
     ops: Rows = []
@@ -139,8 +140,8 @@ def planned(seed: int, count: int) -> tuple[Rows, list[waterfall_oracle.Row]]:
                 "tokens": sizes[key] // 3 + 1, "size_bytes": sizes[key], "new_tokens": rng.choice([0, 0, 1, 7, 32]),
             }
         )  # fmt: skip
-    listed = [(o["op_id"], o["op"], o["key"], o["size_bytes"], o["phase"], o["request_id"]) for o in ops]
-    return ops, waterfall_oracle.moves(listed, (20_000, 90_000, 250_000), promote=True)
+    listed = [Op(o["op_id"], o["op"], o["key"], o["size_bytes"], o["phase"], o["request_id"]) for o in ops]
+    return ops, oracle.moves(listed, PROMOTING, (20_000, 90_000, 250_000))
 
 
 def follow(seed: int, count: int = 300, span_s: float = 3.0, warm_ops: int = 0, failing: float = 0.03) -> Rows:

@@ -367,9 +367,9 @@ def moves(
     return rows
 
 
-def fingerprint(rows: Iterable[Row]) -> str:
-    """SHA-256 of the version, 3, and the rows, seven little-endian int64 each."""
-    digest = hashlib.sha256((3).to_bytes(8, "little", signed=True))
+def fingerprint(rows: Iterable[Row], version: int = 1) -> str:
+    """SHA-256 of the version and the rows, seven little-endian int64 each; 1: the waterfall in the trace's order."""
+    digest = hashlib.sha256(version.to_bytes(8, "little", signed=True))
     for op_id, seq, move, key, source, target, size in rows:
         for number in (op_id, seq, CODES[move], key, source, target, size):
             digest.update(number.to_bytes(8, "little", signed=True))

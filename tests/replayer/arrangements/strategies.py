@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from tests.replayer.arrangements.tiers import NAMES, Op, Table
+from tests.replayer.arrangements.tiers import NAMES, Table
 from tests.replayer.ordering import strategies as ordering
 from tracegen.schema import ENUMS, Columns
 
@@ -104,13 +104,3 @@ def columns(picks: list[Any], object_sizes: list[int], drawn_words: list[int]) -
     is_answer = (batch["op"] == ENUMS["op"].index("write")) & (source == 4)
     batch["phase"] = np.where(is_answer, ENUMS["phase"].index("decode"), batch["phase"]).astype(batch["phase"].dtype)
     return batch | {"source": source, "time_ns": batch["time_ns"] * 10**6, "think_ns": batch["think_ns"] * 10**6}
-
-
-def as_ops(batch: Columns) -> list[Op]:
-    """The ops as the oracle takes them."""
-    name, phase, source = ([ENUMS[column][code] for code in batch[column]] for column in ("op", "phase", "source"))
-    return [
-        Op(int(batch["op_id"][i]), name[i], int(batch["key"][i]), int(batch["tokens"][i]), phase[i],
-           int(batch["request_id"][i]), int(batch["user_id"][i]), source[i], int(batch["time_ns"][i]))
-        for i in range(len(name))
-    ]  # fmt: skip

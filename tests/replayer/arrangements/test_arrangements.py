@@ -6,9 +6,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from replayer.planning.counts import PlanCounts
 from tests.replayer.arrangements import oracle, strategies
 from tests.replayer.arrangements.compiled_plan import arranged, rows_of
-from tests.replayer.arrangements.tiers import Table, Usable
+from tests.replayer.arrangements.tiers import Table, Usable, ops_of
 from tests.support import traces
 
 cases = {
@@ -35,11 +36,30 @@ def test_move_by_move_as_the_oracle(
 ) -> None:
     batch = strategies.columns(picks, sizes, words)
     limits = tuple(None if limit is None else limit * unit for limit in usable)
-    expected = oracle.moves(strategies.as_ops(batch), table, limits, unit, chained)
+    expected = oracle.moves(ops_of(batch), table, limits, unit, chained)
     plan = arranged(batch, table, limits, unit, chained)
     assert rows_of(plan, most) == expected
-    if plan.options.arrangement.to_record().rules is not None:
-        assert plan.simulate().plan_fingerprint == oracle.fingerprint(expected)
+    version = 1 if plan.options.arrangement.to_record().rules is None else 3
+    counts = PlanCounts(plan.workload)
+    assert plan.simulate(counts=counts).plan_fingerprint == oracle.fingerprint(expected, version)
+    account = counts.account
+    assert (list(account.used), list(account.peak), list(account.peak_objects)) == add_up(expected)
+    assert all(limit is None or peak <= limit for peak, limit in zip(account.peak, limits, strict=True))
+
+
+def add_up(rows: list[oracle.Row]) -> tuple[list[int], list[int], list[int]]:
+    """Add up used bytes, peak bytes and peak objects of each tier from the rows alone."""
+    used, peak, objects, most = [0] * 3, [0] * 3, [0] * 3, [0] * 3
+    for _, _, move, _, source, target, size in rows:
+        if source >= 0 and move not in ("hit", "copy"):
+            used[source] -= size
+            objects[source] -= 1
+        if target >= 0:
+            used[target] += size
+            objects[target] += 1
+            peak[target] = max(peak[target], used[target])
+            most[target] = max(most[target], objects[target])
+    return used, peak, most
 
 
 @settings(max_examples=150, deadline=None)
@@ -52,7 +72,7 @@ def test_in_the_order_of_a_run_as_the_oracle(
     limits = tuple(None if limit is None else limit * unit for limit in usable)
     order = batch["op_id"].tolist()
     random.Random(seed).shuffle(order)
-    expected = oracle.moves(strategies.as_ops(batch), table, limits, unit, order=order)
+    expected = oracle.moves(ops_of(batch), table, limits, unit, order=order)
     assert rows_of(arranged(batch, table, limits, unit, order=order)) == expected
 
 
@@ -62,7 +82,7 @@ def test_what_a_prompt_has_at_both_ends_is_turned_round() -> None:
     batch, table = traces.columns(steps, [0, 0, 0, 0, 1, 2, 3]), {"recency": "tail-first"}
     found = rows_of(arranged(batch, table, (0, 3, 0)))
     assert [key for _, _, move, key, *_ in found if move == "drop"] == [0, 2, 1]
-    assert found == oracle.moves(strategies.as_ops(batch), table, (0, 3, 0))
+    assert found == oracle.moves(ops_of(batch), table, (0, 3, 0))
 
 
 def test_belady_knows_no_op_beyond_the_end_of_a_run() -> None:

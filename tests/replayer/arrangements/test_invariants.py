@@ -1,4 +1,4 @@
-"""What holds under every arrangement, and that the default is the waterfall: the oracle alone, on random traces."""
+"""What holds under every arrangement: the oracle alone, on random traces."""
 
 import random
 from typing import Any
@@ -6,11 +6,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.replayer import waterfall_oracle
 from tests.replayer.arrangements import strategies
 from tests.replayer.arrangements.bystander import Bystander
 from tests.replayer.arrangements.oracle import Planner, Row, moves, steps
-from tests.replayer.arrangements.tiers import TIERS, Op, Table, Tier, Usable
+from tests.replayer.arrangements.tiers import TIERS, Op, Table, Tier, Usable, ops_of
 from tests.replayer.arrangements.tiers import exact_share as share
 
 traces = {
@@ -19,25 +18,6 @@ traces = {
     "words": strategies.words,
     "usable": strategies.capacities,
 }
-
-
-@settings(max_examples=150)
-@given(**traces, promote=st.booleans(), lookup=st.sampled_from(["independent", "contiguous"]), spills=st.booleans())
-def test_the_defaults_are_the_waterfall(
-    picks: list[Any], sizes: list[int], words: list[int], usable: Usable, promote: bool, lookup: str, spills: bool
-) -> None:
-    """And `up = "move"` is its promotion, `place = "with-room"` spillover, with the other default keys."""
-    ops = strategies.as_ops(strategies.columns(picks, sizes, words))
-    table: dict[str, Any] = {"lookup": lookup}
-    if promote:
-        table |= {name: {"up": "move"} for name in ("gpu", "cpu", "nvme")}
-    if spills:
-        table["place"] = "with-room"
-    expected = waterfall_oracle.moves(
-        [(op.op_id, op.name, op.key, op.tokens, op.phase, op.request) for op in ops], usable, promote, lookup,
-        "spillover" if spills else "waterfall",
-    )  # fmt: skip
-    assert moves(ops, table, usable) == expected
 
 
 @settings(max_examples=300)
@@ -53,7 +33,7 @@ def test_every_move_is_legal_and_every_bound_holds(
     picks: list[Any], sizes: list[int], words: list[int], usable: Usable, table: Table, unit: int, chained: bool,
     seed: int, shuffles: bool,
 ) -> None:  # fmt: skip
-    ops = strategies.as_ops(strategies.columns(picks, sizes, words))
+    ops = ops_of(strategies.columns(picks, sizes, words))
     order = [op.op_id for op in ops]
     if shuffles:
         random.Random(seed).shuffle(order)
@@ -103,7 +83,7 @@ def test_a_hit_is_no_older_than_the_time_to_live(
     picks: list[Any], sizes: list[int], words: list[int], usable: Usable, table: Table
 ) -> None:
     """Counted from the moves alone: ops that touched the object are those whose moves name it, bypasses left out."""
-    ops = strategies.as_ops(strategies.columns(picks, sizes, words))
+    ops = ops_of(strategies.columns(picks, sizes, words))
     table = {**table, "ttl_s": 3, "pin": []}
     begun, latest = dict[int, int](), dict[int, int]()
     for op in ops:
@@ -129,7 +109,7 @@ def by_op(ops: list[Op], rows: list[Row]) -> list[list[Row]]:
 def test_a_tier_is_read_only_when_it_is_asked(
     picks: list[Any], sizes: list[int], words: list[int], usable: Usable, table: Table
 ) -> None:
-    ops = strategies.as_ops(strategies.columns(picks, sizes, words))
+    ops = ops_of(strategies.columns(picks, sizes, words))
     for planner in steps(ops, table, usable):
         asked = planner.asks.get(planner.op.request, set(TIERS))
         assert 0 in asked, "gpu is asked always"

@@ -6,6 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 from tests.replayer.policies import oracle as policies
+from tracegen.schema import ENUMS, Columns
 
 GPU, CPU, NVME = TIERS = (0, 1, 2)
 NAMES = ("gpu", "cpu", "nvme")
@@ -18,6 +19,7 @@ TIER_TABLE = {
     "down": "on-evict", "touches": 2, "admit_touches": 1, "admit_table": 0, "up": "stay", "policy": "lru", "high": 1.0,
     "low": 1.0, "evict_share": 0.0, "fetch_tokens": 0, "fetch_in_flight": 0, "fetch_share": 0.0, "user_quota": 1.0,
 }  # fmt: skip
+PROMOTING = {name: {"up": "move"} for name in NAMES}
 
 Table = Mapping[str, Any]
 """What a TOML file has: keys, and tables of tiers; what is left out has its default."""
@@ -39,11 +41,23 @@ class Op:
     user: int = 0
     source: str = "user"
     time_ns: int = 0
+    qos: int = 0
+    step: int = 0
+    think_ns: int = 0
+    new_tokens: int = 0
 
     @property
     def is_prefill(self) -> bool:
         """Whether the op is a prefill read or write."""
         return self.phase == "prefill" and self.name != "delete"
+
+
+def ops_of(batch: Columns) -> list[Op]:
+    """The ops of a trace's columns."""
+    names = "op_id op key tokens phase request_id user_id source time_ns qos step think_ns new_tokens".split()
+    words = {name: [ENUMS[name][code] for code in batch[name]] for name in ("op", "phase", "source")}
+    columns = [words[name] if name in words else batch[name].tolist() for name in names]
+    return [Op(*row) for row in zip(*columns, strict=True)]
 
 
 @dataclass

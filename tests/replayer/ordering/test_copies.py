@@ -1,22 +1,15 @@
 """The compiled scheduler when several tiers hold an object: order per key and tier, and background moves."""
 
-import random
-from dataclasses import dataclass, field
 from typing import Any
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from replayer.models.geometry import TokenBytes
-from replayer.planning.moves import COPY, DELETE, DEMOTE, DROP, HIT, MISS, STORE
+from replayer.planning.moves import COPY, DEMOTE, DROP, HIT, MISS, STORE
 from replayer.planning.pace import Demand, Pace
 from replayer.planning.plan import Usable
 from replayer.planning.trace_selection import Selection
 from replayer.planning.workload import Workload
 from replayer.schema import WAITS
-from tests.replayer.ordering import strategies
-from tests.replayer.ordering.copies_world import CopiesWorld
-from tests.replayer.ordering.world import ASAP, run, workload_of
+from tests.replayer.ordering.world import ASAP
 from tests.support import traces
 from tests.support.compiled_core import Account, Move, Planned, Scheduler
 
@@ -146,111 +139,3 @@ def test_a_read_that_loses_an_expired_object_computes_it() -> None:
             scheduler.complete(move, 7)
     scheduler.release(8)
     assert taken(scheduler)[1, 0].op.due_ns == 8, "a token takes 1 ns"
-
-
-@dataclass
-class Tiers:
-    """Rules of placement that draw: legal plans with copies."""
-
-    usable: list[int]
-    sizes: list[int]
-    rng: random.Random
-    held: list[set[int]] = field(default_factory=lambda: [set(), set(), set()])
-    moves: list[Planned] = field(default_factory=list)
-
-    def decide(self, key: int, deletes: bool) -> list[Planned]:
-        """The moves of an op; it begins with foreground moves and ends with those in the background."""
-        self.moves = []
-        holders = [tier for tier in range(3) if key in self.held[tier]]
-        if deletes:
-            for tier in holders:
-                self._leave(key, tier, DELETE)
-            if not holders:
-                self._emit(key, DELETE)
-            return self.moves
-        if holders:
-            self._emit(key, HIT, self.rng.choice(holders))
-        else:
-            self._emit(key, MISS)
-        for tier in range(3):
-            if self.rng.random() < (0.3 if holders else 0.7):
-                self._enter(key, tier, -1, STORE, 0)
-        for tier in range(3):
-            sources = [other for other in range(3) if key in self.held[other]]
-            if sources and self.rng.random() < 0.6:
-                self._enter(key, tier, self.rng.choice(sources), COPY, 1)
-        if self.rng.random() < 0.2:
-            tier = self.rng.randrange(3)
-            self._make_room(tier, self.usable[tier] // 2, key, 1)
-        return self.moves
-
-    def _emit(self, key: int, kind: int, source: int = -1, target: int = -1, background: int = 0) -> None:
-        self.moves.append((self.sizes[key] * strategies.UNIT, key, kind, source, target, background))
-
-    def _leave(self, key: int, tier: int, kind: int, background: int = 0) -> None:
-        self.held[tier].remove(key)
-        self._emit(key, kind, tier, -1, background)
-
-    def _enter(self, key: int, tier: int, source: int, kind: int, background: int) -> None:
-        if key in self.held[tier] or self.sizes[key] > self.usable[tier]:
-            return
-        self._make_room(tier, self.sizes[key], key, background)
-        if source < 0 or key in self.held[source]:
-            self._emit(key, kind, source, tier, background)
-            self.held[tier].add(key)
-
-    def _make_room(self, tier: int, size: int, keep: int, background: int) -> None:
-        while sum(self.sizes[key] for key in self.held[tier]) + size > self.usable[tier]:
-            if not (victims := sorted(self.held[tier] - {keep})):
-                self._leave(keep, tier, DROP, background)
-                continue
-            victim = self.rng.choice(victims)
-            slower = tier + self.rng.randint(1, 3)
-            fits = slower < 3 and victim not in self.held[slower] and self.sizes[victim] <= self.usable[slower]
-            if fits:
-                self._make_room(slower, self.sizes[victim], keep, background)
-                self.held[tier].remove(victim)
-                self.held[slower].add(victim)
-                self._emit(victim, DEMOTE, tier, slower, background)
-            else:
-                self._leave(victim, tier, DROP, background)
-
-
-@settings(max_examples=300)
-@given(
-    picks=strategies.rows,
-    sizes=st.lists(st.integers(1, 4), min_size=10, max_size=10),
-    usable=st.lists(st.sampled_from([0, 3, 5, 9]), min_size=3, max_size=3),
-    headroom=st.integers(0, 3),
-    demand=strategies.demand,
-    rng=st.randoms(use_true_random=False),
-    workers=st.integers(1, 16),
-    window=st.integers(1, 20),
-)
-def test_random_plans_with_copies(
-    picks: list[Any], sizes: list[int], usable: list[int], headroom: int, demand: Demand, rng: random.Random,
-    workers: int, window: int,
-) -> None:  # fmt: skip
-    """Each move is made once, when its copies are whole and free and its tier has room; nothing is stuck."""
-    trace, batch = workload_of(picks, sizes, 5)
-    workload = Workload(trace, Selection(), TokenBytes(strategies.UNIT))
-    dense = dict[int, int]()
-    keys = [dense.setdefault(key, len(dense)) for key in batch["key"].tolist()]
-    tokens = dict(zip(keys, batch["tokens"].tolist(), strict=True))
-    rules = Tiers(usable, [tokens[key] for key in range(len(dense))], rng)
-    plan = [rules.decide(key, op == 2) for key, op in zip(keys, batch["op"].tolist(), strict=True)]
-    capacity: Usable = tuple(size and (size + headroom) * strategies.UNIT for size in usable)  # type: ignore[assignment]
-    scheduler = Scheduler(workload, capacity, demand, inclusive=True)
-    world, admitted = CopiesWorld(batch, capacity, demand), [0]
-
-    def admit(now: int) -> None:
-        while admitted[0] < len(plan) and scheduler.in_window() < window:
-            scheduler.admit(admitted[0], admitted[0], int(batch["op"][admitted[0]]), plan[admitted[0]], now)
-            admitted[0] += 1
-
-    ended = run(scheduler, world, workers, rng, admit)
-    assert admitted[0] == len(plan)
-    ended.sort(key=lambda move: move.number)
-    found = [(move.size, move.key, move.kind, move.source, move.target, move.background) for move in ended]
-    assert found == [move for moves in plan for move in moves], "each once, as planned"
-    assert world.copies == {(key, tier) for tier in range(3) for key in rules.held[tier]}

@@ -1,5 +1,6 @@
 """The decode filter against the oracle."""
 
+from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,36 @@ from replayer.models.geometry import TokenBytes
 from replayer.planning import workload
 from replayer.planning.plan import Plan, PlanOptions  # fmt: skip
 from replayer.planning.trace_selection import Selection
-from tests.replayer import waterfall_oracle
 from tests.support import traces
 from tests.support.imports import imported
 from tracegen.generate import generate
 from tracegen.recipes.loading import find_recipe, load_recipe
 from tracegen.schema import DECODE, ENUMS, READ, Columns, Trace
+
+
+def decode_filter(ops: Sequence[dict[str, Any]], mode: str) -> list[dict[str, Any]]:
+    """The ops that `--decode mode` keeps; new_tokens of the others move to an op of their request that is kept."""
+    if mode == "reread":
+        return [dict(op) for op in ops]
+    kept: list[dict[str, Any]] = []
+    left_out: dict[int, int] = {}  # request -> new_tokens
+    target: dict[int, dict[str, Any]] = {}  # request -> its decode read that is kept, else its last op that is
+    decoding: set[int] = set()
+    for op in ops:
+        request = op["request_id"]
+        is_decode = op["op"] == "read" and op["phase"] == "decode"
+        if is_decode and (mode == "none" or request in decoding):
+            left_out[request] = left_out.get(request, 0) + op["new_tokens"]
+            continue
+        kept.append(dict(op))
+        if request not in decoding:
+            target[request] = kept[-1]
+        if is_decode:
+            decoding.add(request)
+    for request, tokens in left_out.items():
+        if request in target:
+            target[request]["new_tokens"] += tokens
+    return kept
 
 
 @given(
@@ -34,9 +59,7 @@ def test_decode_filter_as_the_oracle(picks: list[tuple[str, int, int]], mode: An
     found = taken(batch, Selection(mode), size)
     names = ("op_id", "op", "phase", "request_id", "new_tokens")
     columns = [[ENUMS[n][c] for c in batch[n]] if n in ENUMS else batch[n].tolist() for n in names]
-    kept = waterfall_oracle.decode_filter(
-        [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)], mode
-    )
+    kept = decode_filter([dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)], mode)
     assert found == [(op["op_id"], op["new_tokens"]) for op in kept]
 
 

@@ -1,59 +1,64 @@
-"""A model of tiers and requests that checks every move, and random workloads for it."""
+"""A model of tiers and requests that checks every move."""
 
 import random
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
-from hypothesis import strategies as st
-
-from replayer.planning.moves import BYPASS, DELETE, DEMOTE, DROP, HIT, MISS, PROMOTE, STORE
+from replayer.planning.moves import COPY, DEMOTE, DROP, HIT, STORE
 from replayer.planning.pace import Demand, Pace
 from replayer.planning.plan import Usable  # fmt: skip
-from tests.replayer.ordering import strategies
-from tests.support import traces
 from tests.support.compiled_core import Account, Move, Scheduler
-from tracegen.schema import Columns, take_rows
+from tracegen.schema import Columns
 
 FAR = 1 << 62
 ASAP = Pace()
-LEAVES = (DEMOTE, PROMOTE, DROP, DELETE)
 
 
 class World:
-    """Tiers that hold sizes, and requests; checks, when a move ends or begins, that it may."""
+    """Tiers that hold copies, and requests; checks, when a move begins or ends, that it may."""
 
-    def __init__(self, batch: Columns, capacity: Usable, demand: Demand) -> None:
-        self.capacity, self.used, self.place = capacity, [0, 0, 0], dict[int, int]()
-        self.reading, self.objects, self.most_objects = Counter[int](), [0, 0, 0], [0, 0, 0]
-        self.demand, self.stores = demand, 0
+    def __init__(self, batch: Columns, capacity: Usable, demand: Demand, *, inclusive: bool) -> None:
+        self.capacity, self.demand, self.inclusive = capacity, demand, inclusive
+        self.used, self.objects, self.most_objects = [0] * 3, [0] * 3, [0] * 3
         self.request, self.step = batch["request_id"].tolist(), batch["step"].tolist()
         self.user, self.rows = batch["user_id"].tolist(), range(len(batch["op_id"]))
         self.left, self.maker = dict[int, int](), dict[int, int]()  # by the row that the plan has
         self.begun, self.done = set[int](), set[int]()
+        self.copies = set[tuple[int, int]]()  # (key, tier)
+        self.busy = set[tuple[int, int]]()  # copies that begin or end
+        self.readers = Counter[tuple[int, int]]()
+        self.hits = set[tuple[int, int]]()  # (row that the plan has, key) of hits that are not done
+        self.stores = 0
 
     def begin(self, move: Move, now: int) -> None:
-        if move.pulled_ns < 0:
-            self._check_pace(move, now)
-            self.begun.add(move.op.row)
-            self.maker[move.op.planned] = move.op.row
-        else:
+        planned, row, source, target = move.op.planned, move.op.row, (move.key, move.source), (move.key, move.target)
+        if move.pulled_ns >= 0:
             assert move.kind in (DEMOTE, DROP), "an eviction alone does not wait for its op"
-            assert 0 <= move.pulled_ns <= move.ready_ns <= now
-        self.left.setdefault(move.op.planned, move.op.moves)
-        if move.kind in (MISS, BYPASS):
-            return
-        if move.kind != HIT:
-            assert not self.reading[move.key], "a barrier runs while its key is read"
+            assert move.pulled_ns <= move.ready_ns <= now
+        elif row not in self.done:  # what an op leaves to the background takes none of its places
+            self._check_pace(move, now)
+            self.begun.add(row)
+            self.maker[planned] = row
+        self.left.setdefault(planned, move.op.foreground)
+        if move.source >= 0:
+            assert source in self.copies - self.busy, "not there, or not whole"
+            assert move.kind in (HIT, COPY) or not self.readers[source], "it ends while it is read"
         if move.kind == STORE:
-            assert move.key not in self.place, "stored before it left"
             self.stores += 1
             assert self.demand.allocs is None or self.stores <= self.demand.allocs, "more stores than permits"
+            assert (planned, move.key) not in self.hits, "stored before it was read"
+            places = {(move.key, tier) for tier in range(3)}
+            assert self.inclusive or not places & (self.copies | self.busy), "stored before it left"
+        if move.kind in (HIT, COPY):
+            self.readers[source] += 1
         elif move.source >= 0:
-            assert self.place.get(move.key) == move.source, "not where the plan has it"
-        self.reading[move.key] += 1
-        if move.kind in (STORE, DEMOTE):  # room is taken at the start of a write
+            self.busy.add(source)
+        if move.kind == HIT:
+            self.hits.add((planned, move.key))
+        if move.target >= 0:  # room is taken at the start of a write
+            assert target not in self.copies | self.busy, "there already"
+            self.busy.add(target)
             self.used[move.target] += move.size
             self.objects[move.target] += 1
             self.most_objects[move.target] = max(self.most_objects[move.target], self.objects[move.target])
@@ -73,20 +78,24 @@ class World:
             assert self.done.issuperset(before), "the user's last request is not over"
 
     def end(self, move: Move) -> None:
-        planned = move.op.planned
-        self.left[planned] -= 1
-        if not self.left[planned]:
-            self.done.add(self.maker[planned])
-        if move.kind in (MISS, BYPASS):
-            return
-        self.reading[move.key] -= 1
+        planned, source, target = move.op.planned, (move.key, move.source), (move.key, move.target)
+        if not move.background:
+            self.left[planned] -= 1
+            if not self.left[planned]:
+                self.done.add(self.maker[planned])
         self.stores -= move.kind == STORE
-        if move.kind in LEAVES and move.source >= 0:
-            del self.place[move.key]
+        if move.kind in (HIT, COPY):
+            self.readers[source] -= 1
+        elif move.source >= 0:
+            self.busy.remove(source)
+            self.copies.remove(source)
             self.used[move.source] -= move.size
             self.objects[move.source] -= 1
-        if move.kind in (STORE, DEMOTE):
-            self.place[move.key] = move.target
+        if move.kind == HIT:
+            self.hits.discard((planned, move.key))
+        if move.target >= 0:
+            self.busy.remove(target)
+            self.copies.add(target)
 
 
 def run(
@@ -121,23 +130,3 @@ def run(
         "nothing is remembered"
     )
     return ended
-
-
-many = {
-    "picks": strategies.rows,
-    "sizes": st.lists(st.integers(1, 4), min_size=10, max_size=10),
-    "limits": strategies.capacities,
-    "headroom": strategies.headrooms,
-    "demand": strategies.demand,
-    "promote": st.booleans(),
-    "lookup": st.sampled_from(["independent", "contiguous"]),
-    "arrangement": st.sampled_from(["waterfall", "spillover"]),
-    "users": st.integers(1, 5),
-    "rng": st.randoms(use_true_random=False),
-}
-
-
-def workload_of(picks: list[Any], sizes: list[int], users: int) -> tuple[traces.Held, Columns]:
-    """A trace, and its ops of the first so many users; there are some."""
-    batch = strategies.columns(picks, sizes)
-    return traces.Held(batch), take_rows(batch, batch["user_id"] < users)

@@ -16,17 +16,18 @@ from typing import Any
 import polars as pl
 
 from replayer.models.geometry import TokenBytes
-from replayer.planning.counts import PlanCounts
 from replayer.planning.order import DEFAULT_REFERENCE, Order, load_reference
 from replayer.planning.pace import Pace
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.planning.trace_selection import Selection
 from replayer.run.replay import replay
-from replayer.schema import MOVES, parts
+from replayer.schema import parts
 from replayer.tiers.throttled import Throttle
-from tests.replayer import order_oracle, waterfall_oracle
+from tests.replayer.arrangements import oracle
+from tests.replayer.arrangements.compiled_plan import rows_of
+from tests.replayer.arrangements.oracle import Row
+from tests.replayer.arrangements.tiers import ops_of
 from tests.replayer.pacing.pacing_oracle import Due, check_depth, due_times
-from tests.replayer.waterfall_oracle import Usable
 from tests.support import traces
 from tests.support.run_settings import settings as make_settings
 from tracegen.schema import ENUMS, Columns, Trace
@@ -81,20 +82,10 @@ def lay_out(requests: Sequence[Request]) -> Columns:
     )
 
 
-def named(batch: Columns, bytes_per_token: int = 1) -> list[waterfall_oracle.Op]:
-    """The ops as the waterfall's oracle takes them."""
-    names = ("op_id", "op", "key", "tokens", "phase", "request_id")
-    columns = [[ENUMS[n][c] for c in batch[n]] if n in ENUMS else batch[n].tolist() for n in names]
-    return [
-        (op_id, op, key, tokens * bytes_per_token, phase, request)
-        for op_id, op, key, tokens, phase, request in zip(*columns, strict=True)
-    ]
-
-
 WRITES = ("store", "bypass", "demote", "drop")  # what the moves of a write begin with, and of nothing else
 
 
-def paced(batch: Columns, rows: Sequence[waterfall_oracle.Row]) -> list[Due]:
+def paced(batch: Columns, rows: Sequence[Row]) -> list[Due]:
     """The ops as the oracle of pacing takes them: computed is what a prefill writes, and what a read finds gone."""
     moves = {op_id: move for op_id, seq, move, *_ in rows if seq == 0}
     prefill = batch["phase"] == ENUMS["phase"].index("prefill")
@@ -107,30 +98,6 @@ def paced(batch: Columns, rows: Sequence[waterfall_oracle.Row]) -> list[Due]:
 
 
 ORDERS = {"trace": Order(), "reference": load_reference(DEFAULT_REFERENCE), "live": Order("live")}
-
-
-def as_ordered(batch: Columns, bytes_per_token: int) -> list[order_oracle.Op]:
-    """The ops as the oracle of orders takes them."""
-    names = "request_id user_id qos step time_ns think_ns new_tokens tokens".split()
-    more = [batch[name].tolist() for name in names]
-    return [
-        order_oracle.Op(op_id, op, key, size, phase, request, *rest)
-        for (op_id, op, key, size, phase, request), _, *rest in zip(named(batch, bytes_per_token), *more, strict=True)
-    ]
-
-
-def moves_in(
-    order: Sequence[int], batch: Columns, usable: Usable, lookup: str = "independent", bytes_per_token: int = 1
-) -> list[waterfall_oracle.Row]:
-    """What the oracle decides when it takes the ops in this order, by their op_ids; not in trace order."""
-    device = order_oracle.Device(1, 1, 1, 0, 0)
-    ops = as_ordered(batch, bytes_per_token)
-    cache = waterfall_oracle.Cache(usable)
-    waterfall = order_oracle.Simulation(ops, cache, order_oracle.Load("asap", 1), (device,) * 3, False, lookup, usable)
-    tasks = {task.op.op_id: task for task in waterfall.tasks}
-    for op_id in order:
-        waterfall.decide(tasks[op_id])
-    return [move.row for move in waterfall.ledgers.moves]
 
 
 @contextmanager
@@ -196,10 +163,10 @@ def whole(trace: Trace) -> Columns:
 
 
 def fingerprint(batch: Columns, nvme_tokens: int | None = None, below: int = 1 << 62) -> str:
-    """Of the plan's moves of ops below this one, by the waterfall's oracle and hashlib."""
+    """Of the plan's moves of ops below this one, by the oracle and hashlib."""
     limit = None if nvme_tokens is None else nvme_tokens * UNIT
-    rows = waterfall_oracle.moves(named(batch, UNIT), (0, 0, limit))
-    return waterfall_oracle.fingerprint(row for row in rows if row[0] < below)
+    rows = oracle.moves(ops_of(batch), {}, (0, 0, limit), UNIT)
+    return oracle.fingerprint(row for row in rows if row[0] < below)
 
 
 EVICTIONS = ("demote", "drop")  # where another op that is due needs their room, they do not wait for their own
@@ -221,7 +188,7 @@ def made_for(batch: Columns, log: pl.DataFrame) -> dict[int, int]:
     return {op_id: makers[tuple(logged[op_id])] for op_id in moved}
 
 
-def check_paced(batch: Columns, log: pl.DataFrame, pace: Pace, rows: Sequence[waterfall_oracle.Row]) -> None:
+def check_paced(batch: Columns, log: pl.DataFrame, pace: Pace, rows: Sequence[Row]) -> None:
     """Every due time is the oracle's, given when the ops ended; nothing started before."""
     makers = made_for(batch, log)
     log = log.with_columns(pl.col("op_id").replace(makers))
@@ -246,20 +213,16 @@ def ends_beside(ops: Sequence[Due], op_id: int, spans: dict[int, tuple[int, int]
     return {spans[op.op_id][1] for op in beside}
 
 
-def plan_of(trace: Trace, chosen: PlanOptions) -> list[list[waterfall_oracle.Row]]:
+def plan_of(trace: Trace, chosen: PlanOptions) -> list[list[Row]]:
     """Moves by position: the oracle's where they follow from the trace's order; else the planner's own, which
     tests/replayer/ordering/test_reference_order.py holds to another oracle."""
     if chosen.order.kind == "trace":
         limit = None if chosen.capacity_gib[2] is None else int(chosen.capacity_gib[2] * 2**30)
-        rows = waterfall_oracle.moves(named(whole(trace), UNIT), (0, 0, limit))
+        rows = oracle.moves(ops_of(whole(trace)), {}, (0, 0, limit), UNIT)
     else:
-        plan, rows = Plan(trace, chosen), []
-        for stretch in plan.planner().stretches():
-            rows += [
-                (a, b, MOVES[c], *more) for a, b, c, *more in PlanCounts(plan.workload).list_moves(stretch).tolist()
-            ]
+        rows = rows_of(Plan(trace, chosen))
     return [list(ops) for _, ops in groupby(rows, key=lambda row: row[0])]
 
 
-def hashed(order: str, rows: Sequence[waterfall_oracle.Row]) -> str:
-    return (waterfall_oracle if order == "trace" else order_oracle).fingerprint(rows)
+def hashed(order: str, rows: Sequence[Row]) -> str:
+    return oracle.fingerprint(rows, 1 if order == "trace" else 2)

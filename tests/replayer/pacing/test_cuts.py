@@ -8,7 +8,9 @@ import polars as pl
 import pytest
 
 from replayer.planning.pace import Demand, Pace, PlanWindow, Span
-from tests.replayer.pacing.paced_runs import EVICTIONS, go, hashed, latency, moves_in, options, plan_of, whole
+from tests.replayer.arrangements.oracle import moves
+from tests.replayer.arrangements.tiers import ops_of
+from tests.replayer.pacing.paced_runs import EVICTIONS, go, hashed, latency, options, plan_of, whole
 from tests.support import traces
 from tracegen.schema import Trace
 
@@ -132,7 +134,7 @@ def test_without_a_drain_nothing_starts_after_the_cut(long_trace: Trace, tmp_pat
     assert prefix["position"].unique().to_list() == list(range(executed))
     if order == "live":
         first = prefix.filter(pl.col("seq") == 0)
-        expected = moves_in(first["op_id"].to_list(), whole(long_trace), (0, 0, 150 * UNIT), bytes_per_token=UNIT)
+        expected = moves(ops_of(whole(long_trace)), {}, (0, 0, 150 * UNIT), UNIT, order=first["op_id"])
     else:
         planned = plan_of(long_trace, replace(options(150, order), demand=Demand(pace, 4)))
         expected = [row for ops in planned[:executed] for row in ops]

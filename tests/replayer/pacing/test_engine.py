@@ -20,9 +20,9 @@ from replayer.schema import LOG_COLUMNS, MOVES
 from replayer.tiers.native import NullTier
 from replayer.tiers.payload import Payload
 from replayer.tiers.throttled import Throttle, ThrottledTier
-from tests.replayer import waterfall_oracle
-from tests.replayer.pacing.paced_runs import ORDERS, Request, check_paced, lay_out, moves_in, named, watched
-from tests.replayer.waterfall_oracle import Usable
+from tests.replayer.arrangements.oracle import moves
+from tests.replayer.arrangements.tiers import Usable, ops_of
+from tests.replayer.pacing.paced_runs import ORDERS, Request, check_paced, lay_out, watched
 from tests.support import traces
 from tracegen.schema import Columns, Trace
 
@@ -120,10 +120,8 @@ def check_executed(
         log = executed(trace, chosen, window, ms)
     order_of = log.filter(pl.col("seq") == 0)["op_id"].to_list()
     if order == "trace":
-        rows = waterfall_oracle.moves(named(batch), usable, lookup=lookup)
         assert order_of == batch["op_id"].tolist()
-    else:
-        rows = moves_in(order_of, batch, usable, lookup)
+    rows = moves(ops_of(batch), {"lookup": lookup}, usable, order=order_of)
     assert log.select("op_id", "seq", "move", "key", "from_tier", "to_tier", "size_bytes").rows() == rows
     check_paced(batch, log, pace, rows)
     if order == "live" and pace.kind == "asap":

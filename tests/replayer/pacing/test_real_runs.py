@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from replayer.planning.pace import Pace
-from tests.replayer import waterfall_oracle
-from tests.replayer.pacing.paced_runs import chat, check_paced, go, latency, lay_out, named, options, paced, whole
+from tests.replayer.arrangements.oracle import moves
+from tests.replayer.arrangements.tiers import Usable, ops_of
+from tests.replayer.pacing.paced_runs import chat, check_paced, go, latency, lay_out, options, paced, whole
 from tests.replayer.pacing.pacing_oracle import due_times
-from tests.replayer.waterfall_oracle import Usable
 from tests.support import traces
 
 MS = 1_000_000  # ns
@@ -25,7 +25,7 @@ def test_real_workers_keep_the_pace(tmp_path: Path, kind: Any, depth: int | None
     pace = Pace(kind, 2, token_ms=1.5, prefill_tok_s=1000, request_depth=depth)
     info, log = go(trace, tmp_path / "run", options(9), pace=pace, throttles=latency(1))
     assert (info["status"], info["executed_ops"]) == ("complete", trace.ops)
-    rows = waterfall_oracle.moves(named(whole(trace), UNIT), (0, 0, 9 * UNIT))
+    rows = moves(ops_of(whole(trace)), {}, (0, 0, 9 * UNIT), UNIT)
     assert "miss" in {row[2] for row in rows}, "some prefill is recomputed"
     check_paced(whole(trace), log, pace, rows)
 
@@ -34,7 +34,7 @@ def test_real_workers_keep_the_pace(tmp_path: Path, kind: Any, depth: int | None
 def test_generation_keeps_a_run_going(tmp_path: Path, kind: Any) -> None:
     """As long at least as the oracle says of moves that take no time; none, or some."""
     trace = traces.write(tmp_path / "t.parquet", lay_out(chat(2, 3, new_tokens=9)))
-    rows = waterfall_oracle.moves(named(whole(trace), UNIT), UNLIMITED)
+    rows = moves(ops_of(whole(trace)), {}, UNLIMITED, UNIT)
     last: list[Fraction] = []
     for token_ms in (0, 10):
         pace = Pace(kind, token_ms=token_ms)

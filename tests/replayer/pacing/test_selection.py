@@ -7,9 +7,9 @@ import polars as pl
 import pytest
 
 from replayer.planning.pace import Pace
-from tests.replayer import waterfall_oracle
-from tests.replayer.pacing.paced_runs import chat, check_paced, fingerprint, go, lay_out, named, options, whole
-from tests.replayer.waterfall_oracle import Usable
+from tests.replayer.arrangements.oracle import moves
+from tests.replayer.arrangements.tiers import Usable, ops_of
+from tests.replayer.pacing.paced_runs import chat, check_paced, fingerprint, go, lay_out, options, whole
 from tests.support import traces
 from tracegen.schema import Trace
 
@@ -61,4 +61,4 @@ def test_a_cycle_follows_the_one_before(tmp_path: Path, kind: Any) -> None:
     _, log = go(trace, tmp_path / "run", options(cycles=2), pace=Pace(kind, token_ms=1))
     ends = {name: int(batch[name].max()) + 1 for name in ("op_id", "time_ns", "key", "request_id", "session_id")}
     both = traces.joined([batch, batch | {name: batch[name] + end for name, end in ends.items()}])
-    check_paced(both, log, Pace(kind, token_ms=1), waterfall_oracle.moves(named(both, UNIT), UNLIMITED))
+    check_paced(both, log, Pace(kind, token_ms=1), moves(ops_of(both), {}, UNLIMITED, UNIT))

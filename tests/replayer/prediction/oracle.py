@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.replayer.order_ledgers import Load, Op
+from tests.replayer.arrangements.tiers import Op
+from tests.replayer.order_ledgers import Load
 from tests.replayer.prediction.scheduling import Scheduler
 from tests.replayer.prediction.stations import READ, WRITE, Cpu, Drive, Tier, Visit, enter_cpu, go_on
 from tests.replayer.prediction.tasks import Move, Planned, Task, Usable

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
-from tests.replayer.order_ledgers import Load, Op
+from tests.replayer.arrangements.tiers import Op
+from tests.replayer.order_ledgers import Load
 from tests.replayer.prediction.tasks import (
     IDLE,
     LEAVES,

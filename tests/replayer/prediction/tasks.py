@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tests.replayer.order_ledgers import Op
+from tests.replayer.arrangements.tiers import Op
 
 Planned = tuple[str, int, int, int, int]
 """(move, key, from_tier, to_tier, size)"""
@@ -77,7 +77,7 @@ class Task:
 
     @property
     def may_trade(self) -> bool:
-        return self.op.phase == "prefill" and self.op.op != "delete" and not self.op.new_tokens
+        return self.op.phase == "prefill" and self.op.name != "delete" and not self.op.new_tokens
 
 
 def trade_places(one: Task, other: Task) -> None:

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.replayer.order_ledgers import Load, Op
+from tests.replayer.arrangements.tiers import Op
+from tests.replayer.order_ledgers import Load
 from tests.replayer.prediction.oracle import Decided, Limits, Row, predict
 from tests.replayer.prediction.stations import cost_at, factor, mix, quantile
 from tests.replayer.prediction.tasks import Planned
@@ -45,7 +46,7 @@ def profile(
 
 def ops(*at: tuple[str, int, int], size: int = KB) -> list[Op]:
     """Requests of one op each, of users of their own: (op, key, time in ns)."""
-    return [Op(i, op, key, size, "prefill", i, i, 0, 0, time, 0, 0, 0) for i, (op, key, time) in enumerate(at)]
+    return [Op(i, op, key, 0, "prefill", i, i, time_ns=time) for i, (op, key, time) in enumerate(at)]
 
 
 def store(key: int, tier: int = NVME, size: int = KB) -> Planned:
@@ -58,7 +59,7 @@ def hit(key: int, tier: int = NVME, size: int = KB) -> Planned:
 
 def rows_of(taken: list[Op], moves: list[list[Planned]], times: Any, load: Load = OPEN, **limits: Any) -> list[Row]:
     """The log of these ops with these moves, in the trace's order."""
-    plan = [Decided(i, i, taken[i].op, moves[i]) for i in range(len(taken))]
+    plan = [Decided(i, i, taken[i].name, moves[i]) for i in range(len(taken))]
     held = limits.pop("capacity", (0, None, None))
     return predict(taken, load, held, times, Limits(**{"chunk": 400} | limits), plan).rows
 

@@ -20,7 +20,7 @@ from replayer.schema import MOVES
 from tests.replayer import order_ledgers
 from tests.replayer.arrangements import oracle as rules
 from tests.replayer.arrangements import strategies as arranged
-from tests.replayer.arrangements.tiers import Table, Usable
+from tests.replayer.arrangements.tiers import Op, Table, Usable, ops_of
 from tests.replayer.ordering.strategies import UNIT, demand, device
 from tests.replayer.prediction.oracle import Decide, Decided, Limits, Prediction, predict
 from tests.replayer.prediction.tasks import Planned
@@ -196,19 +196,6 @@ def repeated(world: World, load: Demand) -> World:
 # What the oracle says
 
 
-def ops_of(batch: Columns) -> list[order_ledgers.Op]:
-    found = []
-    for i in range(len(batch["op_id"])):
-        row = {name: int(batch[name][i]) for name in batch}
-        found.append(
-            order_ledgers.Op(
-                row["op_id"], ENUMS["op"][row["op"]], row["key"], 0, ENUMS["phase"][row["phase"]], row["request_id"],
-                row["user_id"], row["qos"], row["step"], row["time_ns"], row["think_ns"], row["new_tokens"], row["tokens"],
-            )
-        )  # fmt: skip
-    return found
-
-
 def planned(plan: Plan) -> list[Decided]:
     """The plan that compiled code makes; others test it."""
     found: list[Decided] = []
@@ -222,20 +209,15 @@ def planned(plan: Plan) -> list[Decided]:
     return found
 
 
-def live(batch: Columns, table: Table, usable: Usable) -> Decide:
+def live(ops: list[Op], table: Table, usable: Usable) -> Decide:
     """Rules of placement that decide on the way."""
-    ops = {op.op_id: op for op in arranged.as_ops(batch)}
-    planner = rules.Planner(list(ops.values()), table, usable, UNIT, False)
+    planner = rules.Planner(ops, table, usable, UNIT, False)
 
-    def decide(op: order_ledgers.Op) -> tuple[str, list[Planned]]:
-        role = "read" if op.op != "delete" else "delete"
-        if op.op != "delete" and op.key in planner.unwritten:
-            role = "write"
+    def decide(op: Op) -> tuple[str, list[Planned]]:
+        role = "delete" if op.name == "delete" else "write" if op.key in planner.unwritten else "read"
         before = len(planner.rows)
-        planner.decide(ops[op.op_id])
-        return role, [
-            (move, key, source, target, size) for _, _, move, key, source, target, size in planner.rows[before:]
-        ]
+        planner.decide(op)
+        return role, [row[2:] for row in planner.rows[before:]]
 
     return decide
 
@@ -247,7 +229,7 @@ def nanoseconds(seconds: float | None) -> int | None:
 def foretold(world: World) -> Prediction:
     """The oracle's prediction."""
     plan, load, span = world.plan(), world.load, world.span
-    batch = take_rows(world.batch, world.batch["user_id"] < world.users)
+    ops = ops_of(take_rows(world.batch, world.batch["user_id"] < world.users))
     pace = load.pace
     told = order_ledgers.Load(
         pace.kind, load.workers, pace.speedup, pace.token_ms, pace.prefill_tok_s, pace.request_depth, load.allocs
@@ -258,6 +240,6 @@ def foretold(world: World) -> Prediction:
     )  # fmt: skip
     is_live = world.order.kind == "live"
     return predict(
-        ops_of(batch), told, plan.capacity, world.profile, limits, None if is_live else planned(plan),
-        live(batch, world.table, plan.usable) if is_live else None, plan.options.arrangement.copies == "inclusive",
+        ops, told, plan.capacity, world.profile, limits, None if is_live else planned(plan),
+        live(ops, world.table, plan.usable) if is_live else None, plan.options.arrangement.copies == "inclusive",
     )  # fmt: skip
