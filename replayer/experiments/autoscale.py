@@ -81,29 +81,22 @@ def describe_metric(settings: SearchSettings, screen: Screen) -> SearchMetric:
     terms = json.loads(children.run_analysis("metrics", "--json", *names, screen=screen))
     directions = {name: term["better"] for term in terms for name in term["names"]}
     samples = [facts for term in terms for name, facts in term["samples"].items() if name in names]
-    better = {name: directions.get(name) for name in names}
-    _check_directions(settings, better)
+    better = {directions.get(name) for name in names}
+    problem, remedy = "", ""
+    if None in better:
+        problem, remedy = "neither higher nor lower values are better", "name a latency, rate or share"
+    elif len(better) > 1:
+        problem, remedy = "higher is better for one of them, lower for another", "name one of them"
+    elif settings.mode == "capacity" and "lower" in better:
+        problem, remedy = "lower is better, and capacity looks for a peak", "name a rate"
+    if problem:
+        raise InputError(problem, remedy, setting="metric", subject=settings.metric)
     return SearchMetric(
         names=names,
-        at_most=better[names[0]] == "lower",
+        at_most="lower" in better,
         counts=tuple(facts["counted_by"] for facts in samples if facts["counted_by"]),
         least=max(facts["least"] for facts in samples),
     )
-
-
-def _check_directions(settings: SearchSettings, better: dict[str, str | None]) -> None:
-    """Refuse metrics without a direction, sums of several, and one whose peak is not the best value."""
-    subject = settings.metric
-    if aimless := next((name for name, direction in better.items() if direction is None), None):
-        subject = aimless
-        problem, remedy = "neither higher nor lower values are better", "name a latency, rate or share"
-    elif len(set(better.values())) > 1:
-        problem, remedy = "higher is better for one of them, lower for another", "name one of them"
-    elif settings.mode == "capacity" and "lower" in better.values():
-        problem, remedy = "lower is better, and capacity looks for a peak", "name a rate"
-    else:
-        return
-    raise InputError(problem, remedy, setting="metric", subject=subject)
 
 
 def autoscale(

@@ -13,14 +13,10 @@ from typing import Final, NamedTuple
 from replayer.experiments.steps import TIGHT_SHARE, Decision, MeasuredTrial, Result, Step, Target
 from tracegen.errors import format_count
 
-DOUBLING_GAIN: Final = 1.1
-"""Users are doubled while throughput grows by this factor."""
 STEEP_GAIN: Final = 1.5
 """A single trial decides if throughput grows by this factor."""
 MIN_GAIN: Final = 1.02
 """Throughput that grows by less has stopped growing."""
-FINE_FACTOR: Final = 1.5
-"""After doubling, users are raised by this factor."""
 NEAR_PEAK: Final = 0.95
 LEAST_SATURATION: Final = 0.8  # share of the time; a tier that is less busy can do more
 NO_INTERVAL: Final = "one trial has no interval"
@@ -177,13 +173,11 @@ class Search:
 
     def find_peak(self) -> Result:
         """Find where throughput peaks, and the fewest users that reach a share of the peak."""
-        best = self._try(1, self._is_steady(None))
-        self._decide(best, "up")
-        best = self._grow(2, DOUBLING_GAIN, best)
+        best = self._grow()
         if not best.is_evidence:
             tried = join_users(sorted(step.users for step in self.steps))
             return Result(None, [f"the trace ended, or too little was measured, with {tried}"])
-        best = self._climb(self._grow(FINE_FACTOR, MIN_GAIN, best))
+        best = self._climb(best)
         while True:
             best = self._try(best.users, lambda step: len(step.trials) > 2 and step.is_tight)
             self._decide(best, "confirm")
@@ -208,45 +202,35 @@ class Search:
             doubts.append(f"intervals stay wider than {TIGHT_SHARE:.0%} of their middle")
         return doubts
 
-    def _is_steady(self, before: Step | None) -> Callable[[Step], bool]:
-        """Return when trials are enough: if throughput grows steeply, or the interval is tight."""
-        steep = STEEP_GAIN * before.mean if before is not None and before.is_evidence else 0.0
-        return lambda step: step.mean >= steep or step.is_tight
+    def _try_rate(self, users: int, before: Step) -> Step:
+        """Make trials until throughput is far above that of a step before, or its interval is tight."""
+        steep = STEEP_GAIN * max(0, _rate(before))
+        return self._try(users, lambda step: step.mean >= steep or step.is_tight)
 
-    def _grow(self, factor: float, min_gain: float, best: Step) -> Step:
-        """Raise the users while throughput grows; a step that measured too little does not end that.
+    def _grow(self) -> Step:
+        """Double the users while throughput grows; return the step with the highest.
 
-        Args:
-            factor: by which users are raised.
-            min_gain: factor by which throughput must grow.
-            best: the step to start from.
-
-        Returns:
-            The step with the highest throughput.
+        A step that measured too little does not end that: more users measure more.
         """
-        users = best.users
-        while users < self._limits.users:
-            users = min(math.ceil(users * factor), self._limits.users)
-            step = self._try(users, self._is_steady(best))
-            if not step.is_evidence:
-                self._decide(step, "up")
-                continue
-            is_growing = not (best.is_evidence and best.mean) or step.mean >= min_gain * best.mean
-            if step.mean > best.mean or not best.is_evidence:
-                best = step
+        users = 1
+        best = Step(0)
+        while True:
+            step = self._try_rate(users, best)
+            is_growing = not step.is_evidence or step.mean >= MIN_GAIN * _rate(best)
             self._decide(step, "up" if is_growing else "stop")
-            if not is_growing:
-                break
-        return best
+            best = max(best, step, key=_rate)
+            if users == self._limits.users or not is_growing:
+                return best
+            users = min(2 * users, self._limits.users)
 
     def _climb(self, best: Step) -> Step:
         """Try users halfway between the best step and its neighbours while one is better."""
         while True:
             before = best
             for users in self._list_midpoints(best.users):
-                step = self._try(users, self._is_steady(best))
+                step = self._try_rate(users, best)
                 self._decide(step, "confirm")
-                best = max(best, step, key=lambda step: step.mean if step.is_evidence else -1.0)
+                best = max(best, step, key=_rate)
             if best.mean <= MIN_GAIN * before.mean:
                 return best
 
@@ -272,6 +256,11 @@ class Search:
             else:
                 below = users
         return self._try(fewest.users, lambda step: step.is_tight)
+
+
+def _rate(step: Step) -> float:
+    """Return the throughput of a step; -1 if too little was measured."""
+    return step.mean if step.is_evidence else -1.0
 
 
 def join_users(numbers: list[int]) -> str:
