@@ -107,38 +107,35 @@ def sweep(
 
 
 def _answer_sweep(sweep: Sweep, left_out: Mapping[str, str], output: Path, *, is_planned: bool) -> Answer:
-    """Return the cases of a sweep, those that are left out, and the time it takes at most."""
-    limits = [case.time_limit_s() for case in sweep.cases]
-    known = [limit for limit in limits if limit is not None]
-    pauses_s = sweep.pause_s * (sweep.trials * len(sweep.cases) - 1)
-    seconds = format_value(sweep.trials * sum(known) + pauses_s, "s")
-    unlimited = format_count(len(limits) - len(known), "case")
-    rest = f", and as long as {unlimited} without duration take" if len(known) < len(limits) else ""
+    """Return the cases of a sweep, and those that are left out."""
     made = f"{format_count(len(sweep.cases), 'case')}, {format_count(sweep.trials, 'trial')} each"
-    cases: list[dict[str, object]] = [
-        {"case": case.name, "runs": [f"{output}/{case.name}/trial_{trial + 1}" for trial in range(sweep.trials)]}
-        for case in sweep.cases
-    ]
+    rows = [[case.name, *_describe_case(case)] for case in sweep.cases]
+    trials = range(1, sweep.trials + 1)
+    runs = {case.name: [f"{output}/{case.name}/trial_{trial}" for trial in trials] for case in sweep.cases}
+    cases: list[dict[str, object]] = [{"case": name, "runs": one} for name, one in runs.items()]
+    for name, reason in left_out.items():
+        rows.append([name, "", f"left out: {reason}"])
+        cases.append({"case": name, "runs": [], "left_out": reason})
+    heads = ("case", "trace", "settings and flags")
     return Answer(
         title=f"Sweep in {output}",
         subject=[f"trials interleaved, {sweep.pause_s:g} s of pause before each replay"],
-        sentence=f"{made}: at most {seconds} for duration, drain and pauses{rest}."
-        if is_planned
-        else f"{output}: {made}, complete.",
-        tables=[
-            Table(
-                title="Cases",
-                name="cases",
-                columns=[Column("case"), Column("trace"), Column("settings and flags")],
-                rows=[
-                    *([case.name, *_describe_case(case)] for case in sweep.cases),
-                    *([name, None, f"left out: {reason}"] for name, reason in left_out.items()),
-                ],
-            )
-        ],
+        sentence=f"{made}: {_describe_time(sweep)}." if is_planned else f"{output}: {made}, complete.",
+        tables=[Table(title="Cases", name="cases", columns=[*map(Column, heads)], rows=rows)],
         next=[] if is_planned else [f"analysis report {output} -o report.html"],
-        data={"cases": cases + [{"case": name, "runs": [], "left_out": why} for name, why in left_out.items()]},
+        data={"cases": cases},
     )
+
+
+def _describe_time(sweep: Sweep) -> str:
+    """Say how long a sweep takes at most."""
+    limits = [case.time_limit_s() for case in sweep.cases]
+    known = [limit for limit in limits if limit is not None]
+    pauses_s = sweep.pause_s * (sweep.trials * len(limits) - 1)
+    seconds = format_value(sweep.trials * sum(known) + pauses_s, "s")
+    unlimited = format_count(len(limits) - len(known), "case")
+    rest = f", and as long as {unlimited} without duration take" if len(known) < len(limits) else ""
+    return f"at most {seconds} for duration, drain and pauses{rest}"
 
 
 def _describe_case(case: Case) -> tuple[str, str]:

@@ -82,21 +82,25 @@ def describe_metric(settings: SearchSettings, screen: Screen) -> SearchMetric:
     directions = {name: term["better"] for term in terms for name in term["names"]}
     samples = [facts for term in terms for name, facts in term["samples"].items() if name in names]
     better = {directions.get(name) for name in names}
-    problem, remedy = "", ""
-    if None in better:
-        problem, remedy = "neither higher nor lower values are better", "name a latency, rate or share"
-    elif len(better) > 1:
-        problem, remedy = "higher is better for one of them, lower for another", "name one of them"
-    elif settings.mode == "capacity" and "lower" in better:
-        problem, remedy = "lower is better, and capacity looks for a peak", "name a rate"
-    if problem:
-        raise InputError(problem, remedy, setting="metric", subject=settings.metric)
+    if problem := _find_problem(better, settings.mode):
+        raise InputError(*problem, setting="metric", subject=settings.metric)
     return SearchMetric(
         names=names,
         at_most="lower" in better,
         counts=tuple(facts["counted_by"] for facts in samples if facts["counted_by"]),
         least=max(facts["least"] for facts in samples),
     )
+
+
+def _find_problem(better: set[str | None], mode: SearchMode) -> tuple[str, str] | None:
+    """Return why no search can go by metrics with these directions, and the remedy; None: it can."""
+    if None in better:
+        return "neither higher nor lower values are better", "name a latency, rate or share"
+    if len(better) > 1:
+        return "higher is better for one of them, lower for another", "name one of them"
+    if mode == "capacity" and "lower" in better:
+        return "lower is better, and capacity looks for a peak", "name a rate"
+    return None
 
 
 def autoscale(
