@@ -247,16 +247,10 @@ def _check_keys(keys: Iterable[str], known: Collection[str], subject: object, se
 
 def _list_cases(path: Path, number: int, table: Table, overrides: dict[str, str]) -> Iterator[Case]:
     """Yield a case for each combination of the values that a [[case]] lists."""
-    label = f"{path}, case {table.get('name', f'case_{number}')}"
-    own = _CaseKeys.__struct_fields__
-    _check_keys(table, (*own, *forwardable_options()), label)
-    keys = convert({"name": f"case_{number}"} | {key: table[key] for key in own if key in table}, _CaseKeys, label)
-    if not _NAME.fullmatch(keys.name) or keys.name in (TRACES_FOLDER, SERIES_FILE):
-        rule = f"must consist of letters, digits and _.+=,-, and not be {TRACES_FOLDER} or {SERIES_FILE}"
-        raise InputError(f"name = {keys.name!r} {rule}", subject=label)
-    recipe, trace = _find_source(keys, path.resolve().parent, label)
-    # As TOML writes them: true and false.
-    words = {key: str(value).lower() if isinstance(value, bool) else value for key, value in keys.set.items()}
+    own = {key: table[key] for key in _CaseKeys.__struct_fields__ if key in table}
+    label = f"{path}, case {own.setdefault('name', f'case_{number}')}"
+    _check_keys(table, (*_CaseKeys.__struct_fields__, *forwardable_options()), label)
+    case = _read_source(convert(own, _CaseKeys, label), path.resolve().parent, label)
     values = {key: value for key, value in table.items() if key not in own} | overrides
     listed = {key: value if isinstance(value, list) else [value] for key, value in values.items()}
     if empty := next((key for key, value in listed.items() if not value), None):
@@ -265,15 +259,24 @@ def _list_cases(path: Path, number: int, table: Table, overrides: dict[str, str]
         flags = dict(zip(listed, combination, strict=True))
         varied = [f"{key}={flags[key]}" for key, value in listed.items() if len(value) > 1]
         sizes = {key: str(value) for key, value in flags.items() if key in CAPACITIES and is_expression(value)}
-        yield Case(
-            name="-".join([keys.name, *(_NOT_IN_NAMES.sub("_", text) for text in varied)]),
-            table=keys.name,
-            recipe=recipe,
-            trace=trace,
-            settings=tuple(f"{key}={word}" for key, word in words.items()),
+        yield replace(
+            case,
+            name="-".join([case.table, *(_NOT_IN_NAMES.sub("_", text) for text in varied)]),
             flags=_compose_flags(label, {key: value for key, value in flags.items() if key not in sizes}),
             sizes=sizes,
         )
+
+
+def _read_source(keys: _CaseKeys, folder: Path, label: str) -> Case:
+    """Return a case without flags: its name, and its trace or the recipe of one."""
+    if not _NAME.fullmatch(keys.name) or keys.name in (TRACES_FOLDER, SERIES_FILE):
+        rule = f"must consist of letters, digits and _.+=,-, and not be {TRACES_FOLDER} or {SERIES_FILE}"
+        raise InputError(f"name = {keys.name!r} {rule}", subject=label)
+    recipe, trace = _find_source(keys, folder, label)
+    # As TOML writes them: true and false.
+    words = {key: str(value).lower() if isinstance(value, bool) else value for key, value in keys.set.items()}
+    settings = tuple(f"{key}={word}" for key, word in words.items())
+    return Case(keys.name, keys.name, recipe, trace, settings, (), {})
 
 
 def _find_source(keys: _CaseKeys, folder: Path, label: str) -> tuple[str | None, Path | None]:
