@@ -21,7 +21,7 @@ from views.formats import check_folder, choose_format
 
 _OF_FILES = ("runs", "output", "form", "charts", "title", "force")
 """Parameters that say something about a file, too."""
-_FORMS = ("html", "md", "csv", "json")
+_FORMS = ("html", "txt", "md", "csv", "json")
 
 
 @command(epilog="Example: analysis report run1 run2 -o report.html")
@@ -84,7 +84,7 @@ def report(
     Runs of one configuration on one machine are trials; other runs are shown next to each other,
     named by their directories or by what differs. --label old=runs/old --label new=runs/new names
     them.
-    md, csv and json are printed on the terminal without -o. With --charts alone no report is made.
+    txt, md, csv and json are printed on the terminal without -o. With --charts alone no report is made.
     """
     check_text(title, "title")
     is_file = any(path.is_file() for path in runs)  # runs are directories

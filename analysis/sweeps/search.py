@@ -33,8 +33,8 @@ class SearchStep(msgspec.Struct, frozen=True):
     throughput_gib_s: float | None
     p95_ms: float | None
     p95_n: int
+    saturation: float
     decision: str
-    reason: str
     runs: tuple[str, ...]
 
 
@@ -75,7 +75,7 @@ class SearchContent(msgspec.Struct, frozen=True):
     prediction: SearchProfile | None
     autoscaling_stats: tuple[SearchStep, ...]
     result: SearchResult
-    warnings: tuple[str, ...]
+    warnings: tuple[DoubtLine, ...]
 
     @property
     def steps(self) -> list[SearchStep]:
@@ -185,7 +185,8 @@ def compose_search_sentence(search: SearchContent) -> str:
     answer = f"{format_count(users or 0, 'user')} for {goal}"
     if users is None:
         answer = f"Too little was measured to say how many users reach {goal}"
-    return f"{'; '.join((answer, *measured))}. Judged by: {search.label}."
+    more = " No more users were tried." if users == search.steps[-1].users else ""
+    return f"{'; '.join((answer, *measured))}.{more} Judged by: {search.label}."
 
 
 def _describe_step(search: SearchContent, step: SearchStep) -> str:
@@ -245,6 +246,7 @@ def _tabulate_steps(search: SearchContent) -> Table:
         "n": Column("samples"),
         "throughput_gib_s": Column("NVMe GiB/s"),
         "p95_ms": Column("NVMe read P95, ms"),
+        "saturation": Column("busy", "share"),
         "decision": Column("next"),
     }
     decision = pl.when("evidence").then("decision").otherwise(pl.col("decision") + f": {few}")
@@ -291,20 +293,14 @@ def _make_chart(search: SearchContent, column: str, title: str, unit: str) -> Ch
 
 
 def _list_doubts(search: SearchContent) -> Iterator[DoubtLine]:
-    why = "; ".join(search.result.doubts)
     if search.prediction is not None:
         yield DoubtLine(
             headline="predicted, not measured",
-            text=f"nothing was replayed: {why}. {describe_errors(search.prediction.kind)}",
+            text=f"nothing was replayed. {describe_errors(search.prediction.kind)}",
             advice="measure the users found with `replayer autoscale` on the machine itself",
         )
     elif not search.result.sure:
         advice = "repeat the search with more trials or users, or a longer duration or trace"
+        why = "; ".join(search.result.doubts)
         yield DoubtLine(headline="the answer is not sure", text=why, advice=advice)
-    for warning in search.warnings:
-        kind, _, rest = warning.rstrip(".").partition(": ")
-        text, _, advice = rest.rpartition("; ")
-        if text:
-            yield DoubtLine(headline=kind, text=text, advice=advice)
-        else:
-            yield DoubtLine(headline="doubtful replays", text=kind, advice="look at these runs")
+    yield from search.warnings

@@ -1,9 +1,8 @@
 """`replayer autoscale`: find how many users a system carries."""
 
-import json
 import math
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import click
 
@@ -16,11 +15,11 @@ from replayer.experiments.autoscale import (
     SearchMode,
     SearchSettings,
     describe_metric,
-    describe_prediction,
 )
 from replayer.experiments.autoscale import autoscale as search_users
+from replayer.experiments.children import run_analysis
 from replayer.experiments.series import ReplayMeans, Series
-from replayer.experiments.steps import Step
+from replayer.experiments.steps import MOST_TRIALS, Step
 from replayer.experiments.user_search import NEAR_PEAK
 from replayer.options.command_line import (
     config_options,
@@ -32,10 +31,9 @@ from replayer.options.declaring import one_of
 from replayer.options.types import SHARE, whole_number
 from tracegen.console.command_line import SECONDS, Quantity
 from tracegen.console.commands import command, option_group
-from tracegen.errors import InputError
+from tracegen.errors import InputError, format_count
 from tracegen.schema import Trace
-
-_HEAD: Final = f"{'users':>7}{'trials':>8}{'GiB/s':>9}{'nvme read P95 ms (n)':>22}{'busy':>7}  decision"
+from views.numbers import format_number
 
 
 @command(epilog="Example: replayer autoscale trace.parquet --mode qos --cache-dir /mnt/nvme -o scale")
@@ -91,7 +89,7 @@ _HEAD: Final = f"{'users':>7}{'trials':>8}{'GiB/s':>9}{'nvme read P95 ms (n)':>2
     ),
     click.option(
         "--trials",
-        type=whole_number(1, 10),
+        type=whole_number(1, MOST_TRIALS),
         default=5,
         show_default=True,
         metavar="N",
@@ -112,7 +110,7 @@ _HEAD: Final = f"{'users':>7}{'trials':>8}{'GiB/s':>9}{'nvme read P95 ms (n)':>2
     rare=("ops",),
 )
 @config_options
-@series_options(content="what autoscale.json holds")
+@series_options(content="the answer, with what autoscale.json holds")
 def autoscale(
     trace: Path,
     output: Path,
@@ -139,24 +137,19 @@ def autoscale(
     with choose_screen() as screen:
         metric = describe_metric(settings, screen)
         with Series(output, vars(settings), means, screen) as series:
-            if system is not None:
-                screen.say(describe_prediction(means))
-            screen.say(_HEAD)
-            report = search_users(
+            record = search_users(
                 settings,
                 metric,
                 series,
                 means,
-                lambda step: screen.say(_render_step(step)),
+                lambda step: screen.say(_describe_step(step)),
             )
-        if as_json:
-            click.echo(json.dumps(report, indent=2))
-            return
-        for warning in report["warnings"]:
-            screen.warn(warning)
-    files = (output / "autoscale.json", output / "report.html")
-    click.echo(", ".join(str(file) for file in files if file.exists()))
-    click.echo(report["result"]["text"])
+            page = output / "report.html"
+            run_analysis("report", str(record), "-o", str(page), "--force", screen=screen)
+            form = "json" if as_json else "txt"
+            answer = run_analysis("report", str(record), "--format", form, screen=screen)
+            screen.say(f"{record}, {page}")
+    click.echo(answer, nl=False)
 
 
 def _resolve_search(
@@ -190,10 +183,8 @@ def _resolve_search(
     )
 
 
-def _render_step(step: Step) -> str:
-    """Render a step as a line of the table."""
-    rate = "-" if step.throughput is None else f"{step.throughput:.3f}"
-    p95_ms, reads = step.tail
-    p95 = "-" if p95_ms is None else f"{p95_ms:.1f} ({reads:,})"
-    cells = f"{step.users:>7,}{len(step.trials):>8}{rate:>9}{p95:>22}{step.saturation:>7.0%}"
-    return f"{cells}  {step.decision}: {step.reason}"
+def _describe_step(step: Step) -> str:
+    """Describe what a step found, and what the search does next."""
+    trials = format_count(len(step.trials), "trial")
+    value = format_number(step.mean) if step.is_evidence else "too little was measured"
+    return f"{format_count(step.users, 'user')}: {value} ({trials}); next: {step.decision}"

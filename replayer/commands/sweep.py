@@ -1,6 +1,5 @@
 """`replayer sweep`: replay the cases of a TOML file, each in several trials."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,11 @@ from replayer.experiments.series import ReplayMeans, Series
 from replayer.experiments.sweep import Case, Sweep, find_sweep, list_sweeps, load_sweep, run_sweep
 from replayer.options.command_line import option_words
 from replayer.options.types import whole_number
+from tracegen.console.answers import show_answer
 from tracegen.console.commands import Name, command, option_group
 from tracegen.errors import format_count
+from views.answer import Answer, Column, Table
+from views.numbers import format_value
 
 
 @command(epilog="Example: replayer sweep grid.toml --cache-dir /mnt/nvme -o sweep")
@@ -66,7 +68,7 @@ from tracegen.errors import format_count
     ),
 )
 @prediction_options()
-@series_options(content="an array of run directories by case")
+@series_options(content="the answer, with the run directories of each case")
 def sweep(
     grid: str,
     trials: int | None,
@@ -95,46 +97,49 @@ def sweep(
         chosen.check_flags(case.flags)
     room = loaded.choose_room(output, chosen)
     possible, left_out = loaded.split(room)
-    if dry_run:
-        lines = _describe_sweep(possible, left_out)
-    else:
+    if not dry_run:
         recorded = {**loaded.settings(), "room": msgspec.to_builtins(room)}
         with choose_screen() as screen, Series(output, recorded, chosen, screen) as series:
             for name, reason in left_out.items():
                 screen.say(f"{name} is left out: {reason}")
             run_sweep(possible, series, room)
-        cases_made = format_count(len(possible.cases), "case")
-        lines = [f"{output}: {cases_made}, {format_count(loaded.trials, 'trial')} each, complete"]
-    if as_json:
-        cases = [{"case": case.name, "runs": _list_runs(output, case, loaded.trials)} for case in possible.cases]
-        cases += [{"case": name, "runs": [], "left_out": reason} for name, reason in left_out.items()]
-        lines = [json.dumps(cases, indent=2)]
-    click.echo("\n".join(lines))
+    show_answer(_answer_sweep(possible, left_out, output, is_planned=dry_run), None, as_json=as_json)
 
 
-def _list_runs(output: Path, case: Case, trials: int) -> list[str]:
-    """Return the run directories of a case."""
-    return [f"{output}/{case.name}/trial_{trial}" for trial in range(1, trials + 1)]
+def _answer_sweep(sweep: Sweep, left_out: Mapping[str, str], output: Path, *, is_planned: bool) -> Answer:
+    """Return the cases of a sweep, and those that are left out."""
+    made = f"{format_count(len(sweep.cases), 'case')}, {format_count(sweep.trials, 'trial')} each"
+    rows = [[case.name, *_describe_case(case)] for case in sweep.cases]
+    trials = range(1, sweep.trials + 1)
+    runs = {case.name: [f"{output}/{case.name}/trial_{trial}" for trial in trials] for case in sweep.cases}
+    cases: list[dict[str, object]] = [{"case": name, "runs": one} for name, one in runs.items()]
+    for name, reason in left_out.items():
+        rows.append([name, "", f"left out: {reason}"])
+        cases.append({"case": name, "runs": [], "left_out": reason})
+    heads = ("case", "trace", "settings and flags")
+    return Answer(
+        title=f"Sweep in {output}",
+        subject=[f"trials interleaved, {sweep.pause_s:g} s of pause before each replay"],
+        sentence=f"{made}: {_describe_time(sweep)}." if is_planned else f"{output}: {made}, complete.",
+        tables=[Table(title="Cases", name="cases", columns=[*map(Column, heads)], rows=rows)],
+        next=[] if is_planned else [f"analysis report {output} -o report.html"],
+        data={"cases": cases},
+    )
 
 
-def _describe_sweep(loaded: Sweep, left_out: Mapping[str, str]) -> list[str]:
-    """Describe the cases of a sweep and the time it takes, in lines."""
-    known = [limit for case in loaded.cases if (limit := case.time_limit_s()) is not None]
-    unlimited = len(loaded.cases) - len(known)
-    pauses_s = loaded.pause_s * (loaded.trials * len(loaded.cases) - 1)
-    minutes = (loaded.trials * sum(known) + pauses_s) / 60
-    rest = f", and as long as {format_count(unlimited, 'case')} without duration take" if unlimited else ""
-    trials = format_count(loaded.trials, "trial")
-    return [
-        f"{trials} of each, interleaved, {loaded.pause_s:g} s of pause before each replay",
-        f"at most {minutes:,.3g} minutes for duration, drain and pauses{rest}",
-        *map(_describe_case, loaded.cases),
-        *(f"  {name} is left out: {reason}" for name, reason in left_out.items()),
-    ]
+def _describe_time(sweep: Sweep) -> str:
+    """Say how long a sweep takes at most."""
+    limits = [case.time_limit_s() for case in sweep.cases]
+    known = [limit for limit in limits if limit is not None]
+    pauses_s = sweep.pause_s * (sweep.trials * len(limits) - 1)
+    seconds = format_value(sweep.trials * sum(known) + pauses_s, "s")
+    unlimited = format_count(len(limits) - len(known), "case")
+    rest = f", and as long as {unlimited} without duration take" if len(known) < len(limits) else ""
+    return f"at most {seconds} for duration, drain and pauses{rest}"
 
 
-def _describe_case(case: Case) -> str:
+def _describe_case(case: Case) -> tuple[str, str]:
+    """Describe the source of a case's trace, and its settings and flags."""
     source = f"recipe {case.recipe}" if case.recipe else f"trace {case.trace}"
-    changes = f" with {', '.join(case.settings)}" if case.settings else ""
     sizes = [word for setting, size in case.sizes.items() for word in option_words(setting, size)]
-    return f"  {case.name}: {source}{changes}; {' '.join([*case.flags, *sizes]) or 'flags of its recipe'}"
+    return source, " ".join([*case.settings, *case.flags, *sizes]) or "flags of its recipe"

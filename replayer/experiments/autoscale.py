@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from replayer.experiments import children
 from replayer.experiments.series import ReplayMeans, Series
-from replayer.experiments.steps import MeasuredTrial, Result, Step, Target
+from replayer.experiments.steps import MeasuredTrial, Step, Target
 from replayer.experiments.user_search import NEAR_PEAK, Search, SearchLimits, join_users
 from replayer.live.figures import Screen
 from replayer.record.columns import TIERS
@@ -22,7 +22,6 @@ LATENCY: Final = "ttfb_p95_ms"
 THROUGHPUT: Final = "steady_nvme_read_gib_s+steady_nvme_write_gib_s"
 READ_LATENCY: Final = "nvme_read_p95_ms"
 _DIRECTIONS: Final = ("read", "write")
-_KINDS: Final = {"measured": "", "data sheet": "a data sheet, ", "estimated": "an estimate, "}
 
 
 @dataclass(frozen=True)
@@ -82,29 +81,26 @@ def describe_metric(settings: SearchSettings, screen: Screen) -> SearchMetric:
     terms = json.loads(children.run_analysis("metrics", "--json", *names, screen=screen))
     directions = {name: term["better"] for term in terms for name in term["names"]}
     samples = [facts for term in terms for name, facts in term["samples"].items() if name in names]
-    better = {name: directions.get(name) for name in names}
-    _check_directions(settings, better)
+    better = {directions.get(name) for name in names}
+    if problem := _find_problem(better, settings.mode):
+        raise InputError(*problem, setting="metric", subject=settings.metric)
     return SearchMetric(
         names=names,
-        at_most=better[names[0]] == "lower",
+        at_most="lower" in better,
         counts=tuple(facts["counted_by"] for facts in samples if facts["counted_by"]),
         least=max(facts["least"] for facts in samples),
     )
 
 
-def _check_directions(settings: SearchSettings, better: dict[str, str | None]) -> None:
-    """Refuse metrics without a direction, sums of several, and one whose peak is not the best value."""
-    subject = settings.metric
-    if aimless := next((name for name, direction in better.items() if direction is None), None):
-        subject = aimless
-        problem, remedy = "neither higher nor lower values are better", "name a latency, rate or share"
-    elif len(set(better.values())) > 1:
-        problem, remedy = "higher is better for one of them, lower for another", "name one of them"
-    elif settings.mode == "capacity" and "lower" in better.values():
-        problem, remedy = "lower is better, and capacity looks for a peak", "name a rate"
-    else:
-        return
-    raise InputError(problem, remedy, setting="metric", subject=subject)
+def _find_problem(better: set[str | None], mode: SearchMode) -> tuple[str, str] | None:
+    """Return why no search can go by metrics with these directions, and the remedy; None: it can."""
+    if None in better:
+        return "neither higher nor lower values are better", "name a latency, rate or share"
+    if len(better) > 1:
+        return "higher is better for one of them, lower for another", "name one of them"
+    if mode == "capacity" and "lower" in better:
+        return "lower is better, and capacity looks for a peak", "name a rate"
+    return None
 
 
 def autoscale(
@@ -113,8 +109,8 @@ def autoscale(
     series: Series,
     means: ReplayMeans,
     report: Callable[[Step], object],
-) -> dict[str, Any]:
-    """Search, and write autoscale.json and report.html to the series' directory.
+) -> Path:
+    """Search, and write autoscale.json to the series' directory; return its path.
 
     Args:
         settings: of the search.
@@ -122,9 +118,6 @@ def autoscale(
         series: makes the replays.
         means: of the series.
         report: gets each step when the search has decided about it.
-
-    Returns:
-        The content of autoscale.json.
 
     Raises:
         InputError: the trace cannot be read.
@@ -139,15 +132,11 @@ def autoscale(
         users=min(settings.users or users_of_trace, users_of_trace),
         trials=settings.trials,
         precision=settings.precision,
-        least=metric.least,
-        must_last=not is_qos,
         near=settings.near,
     )
-    search = Search(settings.metric, replays.measure, limits, report)
+    search = Search(replays.measure, limits, report)
     target = Target(settings.target, at_most=metric.at_most)
     result = search.find_most_users(target) if is_qos else search.find_peak()
-    if means.system is not None:
-        result = replace(result, text=f"{describe_prediction(means)}: {result.text}")
     content = {
         "mode": settings.mode,
         "metric": settings.metric,
@@ -160,25 +149,12 @@ def autoscale(
         "duration_s": settings.duration_s,
         "prediction": means.record().get("prediction"),
         "autoscaling_stats": [step.row() for step in search.steps],
-        "result": vars(result),
-        "warnings": replays.list_warnings(search.steps, result),
+        "result": {**vars(result), "sure": not result.doubts},
+        "warnings": replays.list_warnings(search.steps),
     }
     record = series.directory / "autoscale.json"
     record.write_text(json.dumps(content, indent=1) + "\n")
-    try:
-        page = str(series.directory / "report.html")
-        children.run_analysis("report", str(record), "-o", page, "--force", screen=series.screen)
-    except children.ChildFailedError as error:  # the search is complete all the same
-        series.screen.warn(f"no report.html: {error}")
-    return content
-
-
-def describe_prediction(means: ReplayMeans) -> str:
-    """Describe the profile that replays are predicted from."""
-    assert means.system is not None
-    profile = means.system.profile
-    speeds = "".join(f", {tier} × {speed:g}" for tier, speed in means.system.speeds.items())
-    return f"predicted from {_KINDS[profile.kind]}the profile {profile.name}{speeds}"
+    return record
 
 
 class _Replays:
@@ -189,67 +165,63 @@ class _Replays:
         self._metric = metric
         self._series = series
         self._ended = set[int]()  # users with whom the trace ended before the time limit
-        self._doubts: dict[tuple[str, str], dict[str, str]] = {}  # text by replay, of kind and advice
+        self._doubts: dict[tuple[str, str], list[str]] = {}  # texts by kind and advice
 
-    def measure(self, users: int, trial: int, stretch: int) -> MeasuredTrial:
-        """Replay a trial, and return its measurements.
-
-        Args:
-            users: the trace's first ones.
-            trial: number of the trial in its step.
-            stretch: its duration over the one asked for.
+    def measure(self, users: int, trial: int) -> MeasuredTrial:
+        """Replay a trial of the trace's first users, and return its measurements.
 
         Raises:
             ChildFailedError: the replay failed.
             ToolError: the run is not valid.
         """
-        name = f"users_{users}/trial_{trial}"
-        if stretch > 1:
-            name += f"-{stretch}_times_longer"
-        duration = f"{self._settings.duration_s * stretch:g}"
+        duration = f"{self._settings.duration_s:g}"
         flags = (*self._settings.flags, "--duration", duration, "--users", str(users))
-        run = self._series.replay(name, self._settings.trace, flags)
+        run = self._series.replay(f"users_{users}/trial_{trial}", self._settings.trace, flags)
         has_ended = read_run(run).cut_s is None
         if has_ended:
             self._ended.add(users)
         printed = children.run_analysis("summary", str(run), "--json", screen=self._series.screen)
         summary = json.loads(printed)
         for doubt in summary["doubts"]:
-            self._doubts.setdefault((doubt["kind"], doubt["advice"]), {})[name] = doubt["text"]
-        return _read_trial(summary, self._metric, ended=has_ended)
+            self._doubts.setdefault((doubt["kind"], doubt["advice"]), []).append(doubt["text"])
+        # A peak is one of throughput, which falls when users have nothing left to ask.
+        is_cut_short = has_ended and self._settings.mode == "capacity"
+        return _read_trial(summary, self._metric, is_cut_short=is_cut_short)
 
-    def list_warnings(self, steps: Sequence[Step], result: Result) -> list[str]:
-        """Return sentences on what makes the search doubtful."""
-        replays = sum(len(step.trials) + len(step.short_trials) for step in steps)
-        sentences = []
+    def list_warnings(self, steps: Sequence[Step]) -> list[dict[str, str]]:
+        """Return what makes the search doubtful, with the fields of the answer's doubts."""
+        replays = sum(len(step.trials) for step in steps)
+        warnings = [
+            {
+                "headline": kind,
+                "text": f"{texts[-1]}, for example",
+                "advice": advice,
+                "runs": f"{len(texts)} of {format_count(replays, 'replay')}",
+            }
+            for (kind, advice), texts in self._doubts.items()
+        ]
         if self._ended:
-            verb = "rests" if result.users in self._ended else "does not rest"
-            sentences.append(
-                f"the trace ended before the time limit with {join_users(sorted(self._ended))}"
-                f" (the answer {verb} on them); replay several cycles or a longer trace."
-            )
-        for (kind, advice), texts in self._doubts.items():
-            name, text = list(texts.items())[-1]
-            share = f"{len(texts)} of {format_count(replays, 'replay')}"
-            sentences.append(f"{kind}: {share}, {name} for example: {text}; {advice}.")
-        return sentences
+            text = f"before the time limit with {join_users(sorted(self._ended))}"
+            advice = "replay several cycles or a longer trace"
+            warnings.append({"headline": "the trace ended", "text": text, "advice": advice})
+        return warnings
 
 
-def _read_trial(summary: dict[str, Any], metric: SearchMetric, *, ended: bool) -> MeasuredTrial:
+def _read_trial(summary: dict[str, Any], metric: SearchMetric, *, is_cut_short: bool) -> MeasuredTrial:
     """Return the measurements in a run's summary; a ToolError says that the run is not valid."""
     if not summary["valid"]:
         problem = f"not valid: {'; '.join(summary['findings'])}"
         raise ToolError(problem, "mend the cause, then repeat the command", subject=summary["run"])
+    count = min((summary[name] for name in metric.counts), default=None)
     return MeasuredTrial(
         value=sum_if_measured([summary["more_than"].get(name, summary[name]) for name in metric.names]),
         throughput=sum_if_measured([summary[f"steady_nvme_{direction}_gib_s"] for direction in _DIRECTIONS]),
         p95_ms=summary[READ_LATENCY],
         saturation=_find_saturation(summary),
         run=summary["run"],
-        count=min((summary[name] for name in metric.counts), default=None),
+        count=count,
         reads=summary["nvme_reads"],
-        ended=ended,
-        predicted=summary["predicted"],
+        is_enough=not is_cut_short and (count is None or count >= metric.least),
     )
 
 

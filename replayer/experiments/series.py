@@ -114,14 +114,14 @@ class Series:
         self,
         directory: Path,
         settings: Mapping[str, object],
-        means: ReplayMeans | None = None,
-        screen: Screen | None = None,
+        means: ReplayMeans,
+        screen: Screen,
     ) -> None:
         self.directory = directory
-        self.screen = screen or Screen()
+        self.screen = screen
         self.agenda = Agenda()
         self._said = set[str]()
-        self._means = means or ReplayMeans()
+        self._means = means
         recorded = json.loads(json.dumps({**settings, **self._means.record()}, default=str))
         try:
             directory.mkdir(parents=True, exist_ok=True)

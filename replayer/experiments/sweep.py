@@ -247,14 +247,10 @@ def _check_keys(keys: Iterable[str], known: Collection[str], subject: object, se
 
 def _list_cases(path: Path, number: int, table: Table, overrides: dict[str, str]) -> Iterator[Case]:
     """Yield a case for each combination of the values that a [[case]] lists."""
-    label = f"{path}, case {table.get('name', f'case_{number}')}"
-    own = _CaseKeys.__struct_fields__
-    _check_keys(table, (*own, *forwardable_options()), label)
-    keys = convert({"name": f"case_{number}"} | {key: table[key] for key in own if key in table}, _CaseKeys, label)
-    if not _NAME.fullmatch(keys.name) or keys.name in (TRACES_FOLDER, SERIES_FILE):
-        rule = f"must consist of letters, digits and _.+=,-, and not be {TRACES_FOLDER} or {SERIES_FILE}"
-        raise InputError(f"name = {keys.name!r} {rule}", subject=label)
-    trace, recipe, settings = _read_source(keys, path.resolve().parent, label)
+    own = {key: table[key] for key in _CaseKeys.__struct_fields__ if key in table}
+    label = f"{path}, case {own.setdefault('name', f'case_{number}')}"
+    _check_keys(table, (*_CaseKeys.__struct_fields__, *forwardable_options()), label)
+    case = _read_source(convert(own, _CaseKeys, label), path.resolve().parent, label)
     values = {key: value for key, value in table.items() if key not in own} | overrides
     listed = {key: value if isinstance(value, list) else [value] for key, value in values.items()}
     if empty := next((key for key, value in listed.items() if not value), None):
@@ -263,46 +259,40 @@ def _list_cases(path: Path, number: int, table: Table, overrides: dict[str, str]
         flags = dict(zip(listed, combination, strict=True))
         varied = [f"{key}={flags[key]}" for key, value in listed.items() if len(value) > 1]
         sizes = {key: str(value) for key, value in flags.items() if key in CAPACITIES and is_expression(value)}
-        yield Case(
-            name="-".join([keys.name, *(_NOT_IN_NAMES.sub("_", text) for text in varied)]),
-            table=keys.name,
-            recipe=recipe,
-            trace=trace,
-            settings=settings,
+        yield replace(
+            case,
+            name="-".join([case.table, *(_NOT_IN_NAMES.sub("_", text) for text in varied)]),
             flags=_compose_flags(label, {key: value for key, value in flags.items() if key not in sizes}),
             sizes=sizes,
         )
 
 
-def _read_source(keys: _CaseKeys, folder: Path, label: str) -> tuple[Path | None, str | None, tuple[str, ...]]:
-    """Return the trace of a case, or the recipe to make it from, with its settings."""
+def _read_source(keys: _CaseKeys, folder: Path, label: str) -> Case:
+    """Return a case without flags: its name, and its trace or the recipe of one."""
+    if not _NAME.fullmatch(keys.name) or keys.name in (TRACES_FOLDER, SERIES_FILE):
+        rule = f"must consist of letters, digits and _.+=,-, and not be {TRACES_FOLDER} or {SERIES_FILE}"
+        raise InputError(f"name = {keys.name!r} {rule}", subject=label)
+    recipe, trace = _find_source(keys, folder, label)
+    # As TOML writes them: true and false.
+    words = {key: str(value).lower() if isinstance(value, bool) else value for key, value in keys.set.items()}
+    settings = tuple(f"{key}={word}" for key, word in words.items())
+    return Case(keys.name, keys.name, recipe, trace, settings, (), {})
+
+
+def _find_source(keys: _CaseKeys, folder: Path, label: str) -> tuple[str | None, Path | None]:
+    """Return the recipe of a case, a file or the name of a shipped one, or its trace."""
     if (keys.recipe is None) == (keys.trace is None):
         raise InputError("the case must name either a recipe or a trace", subject=label)
-    if keys.trace is not None:
-        if keys.set:
-            raise InputError("set changes a recipe, and the case names a trace", "leave out set", subject=label)
-        return _find_file(label, folder / keys.trace), None, ()
-    words = {key: str(value).lower() if isinstance(value, bool) else value for key, value in keys.set.items()}
-    return None, _find_recipe(label, folder, str(keys.recipe)), tuple(f"{key}={word}" for key, word in words.items())
-
-
-def _find_file(label: str, path: Path) -> Path:
-    """Return the path if it exists; if it is one of several ranks, rank 0's must."""
+    if keys.trace is not None and keys.set:
+        raise InputError("set changes a recipe, and the case names a trace", "leave out set", subject=label)
+    path = folder / (keys.recipe or keys.trace or "")
     first = path_of_rank(path, 0)
-    if not first.exists():
-        raise InputError(f"{first} does not exist", "name paths relative to the sweep's file", subject=label)
-    return path
-
-
-def _find_recipe(label: str, folder: Path, name: str) -> str:
-    """Return a recipe as tracegen takes it: a file, or the name of a shipped recipe."""
-    file = folder / name
-    if file.exists() or file.suffix:
-        return str(_find_file(label, file))
-    if not (resources.files("tracegen") / "recipes" / f"{name}.toml").is_file():
-        problem = f"no recipe is called {name}"
-        raise InputError(problem, "name a file, or a recipe that `tracegen recipes` lists", subject=label)
-    return name
+    if first.exists():
+        return (None, path) if keys.recipe is None else (str(path), None)
+    if keys.recipe and (resources.files("tracegen") / "recipes" / f"{keys.recipe}.toml").is_file():
+        return keys.recipe, None
+    remedy = "name paths relative to the sweep's file, or a recipe that `tracegen recipes` lists"
+    raise InputError(f"{first} does not exist", remedy, subject=label)
 
 
 def _compose_flags(label: str, flags: Mapping[str, object]) -> tuple[str, ...]:

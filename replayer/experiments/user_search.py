@@ -13,20 +13,16 @@ from typing import Final, NamedTuple
 from replayer.experiments.steps import TIGHT_SHARE, Decision, MeasuredTrial, Result, Step, Target
 from tracegen.errors import format_count
 
-DOUBLING_GAIN: Final = 1.1
-"""Users are doubled while throughput grows by this factor."""
 STEEP_GAIN: Final = 1.5
 """A single trial decides if throughput grows by this factor."""
 MIN_GAIN: Final = 1.02
 """Throughput that grows by less has stopped growing."""
-FINE_FACTOR: Final = 1.5
-"""After doubling, users are raised by this factor."""
 NEAR_PEAK: Final = 0.95
 LEAST_SATURATION: Final = 0.8  # share of the time; a tier that is less busy can do more
-MORE_USERS: Final = "No more users were tried: more may show more"
+NO_INTERVAL: Final = "one trial has no interval"
 
-Measure = Callable[[int, int, int], MeasuredTrial]
-"""Measures one trial: (users, number of the trial, its duration over the one asked for)."""
+Measure = Callable[[int, int], MeasuredTrial]
+"""Measures one trial: (users, number of the trial)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,16 +33,12 @@ class SearchLimits:
         users: the most in a step.
         trials: the most in a step.
         precision: bisection ends if the bounds are this close, as a share of the lower one.
-        least: samples that a trial's value must rest on.
-        must_last: whether a trial whose trace ended is no evidence.
         near: share of the peak that the fewest users must reach.
     """
 
     users: int
     trials: int
     precision: float
-    least: int = 1
-    must_last: bool = False
     near: float = NEAR_PEAK
 
 
@@ -66,7 +58,6 @@ class Search:
     """The steps of a search, each number of users once.
 
     Args:
-        metric: that the search goes by, for its sentences.
         measure: makes a trial.
         limits: of the search.
         report: gets each step when the search has decided about it.
@@ -77,40 +68,31 @@ class Search:
 
     def __init__(
         self,
-        metric: str,
         measure: Measure,
         limits: SearchLimits,
         report: Callable[[Step], object] = lambda _step: None,
     ) -> None:
         self.steps: list[Step] = []
-        self._metric = metric
         self._measure = measure
         self._limits = limits
         self._report = report
 
-    def _try(self, users: int, is_enough: Callable[[Step], bool], *, may_lengthen: bool = False) -> Step:
-        """Make trials with a number of users until they are enough; continue a step that exists.
+    def _try(self, users: int, is_decided: Callable[[Step], bool]) -> Step:
+        """Make trials with a number of users until they decide; continue a step that exists.
 
-        A step whose trials have too few samples gets no more of them; with `may_lengthen` it starts
-        again with longer ones if that helps.
+        A step whose trials measured too little gets no more of them: they would measure no more.
         """
         step = next((step for step in self.steps if step.users == users), None)
         if step is None:
-            step = Step(users, least=self._limits.least, must_last=self._limits.must_last)
+            step = Step(users)
             self.steps.append(step)
-        while True:
-            if step.trials and not step.is_evidence:
-                if not may_lengthen or not step.lengthen():
-                    step.given_up = may_lengthen
-                    return step
-            elif step.trials and (is_enough(step) or len(step.trials) >= self._limits.trials):
-                return step
-            step.trials.append(self._measure(users, len(step.trials) + 1, step.stretch))
+        while not step.trials or (step.is_evidence and len(step.trials) < self._limits.trials and not is_decided(step)):
+            step.trials.append(self._measure(users, len(step.trials) + 1))
+        return step
 
-    def _decide(self, step: Step, decision: Decision, reason: str) -> None:
+    def _decide(self, step: Step, decision: Decision) -> None:
         """Record what follows from a step, and report it."""
         step.decision = decision
-        step.reason = reason
         self._report(step)
 
     def _bisect(self, low: int, high: int) -> int | None:
@@ -118,21 +100,27 @@ class Search:
         is_close = high - low <= max(1, math.floor(low * self._limits.precision))
         return None if is_close else (low + high) // 2
 
+    def _list_evidence(self) -> list[Step]:
+        """Return the steps that are evidence, by users."""
+        return sorted(filter(lambda step: step.is_evidence, self.steps), key=lambda step: step.users)
+
     def find_most_users(self, target: Target) -> Result:
         """Find the most users that meet a target: double until they miss it, bisect, confirm."""
         while True:
             bounds = self._find_bounds(target)
             users = self._next_users(bounds)
             if users is not None:
-                may_lengthen = bounds.bad is not None or users == self._limits.users
-                step = self._try(users, target.is_decided_by, may_lengthen=may_lengthen)
-                self._decide(step, self._choose_decision(target, step), self._judge(target, step))
+                step = self._try(users, target.is_decided_by)
+                self._decide(step, self._choose_decision(target, step))
                 continue
             unconfirmed = self._find_unconfirmed(bounds)
             if unconfirmed is None:
                 return self._conclude_users(target, bounds)
-            step = self._try(unconfirmed.users, target.is_confirmed_by, may_lengthen=True)
-            self._decide(step, "confirm", self._judge(target, step))
+            step = self._try(
+                unconfirmed.users,
+                lambda step: step.interval is not None and target.is_decided_by(step),
+            )
+            self._decide(step, "confirm")
 
     def _find_bounds(self, target: Target) -> _Bounds:
         """Return the steps next to the answer, of those that are evidence."""
@@ -147,8 +135,9 @@ class Search:
         if bounds.bad is None:
             top = max((step.users for step in self.steps), default=0)
             return min(max(1, top * 2), self._limits.users) if top < self._limits.users else None
-        given_up = [step.users for step in self.steps if step.given_up and step.users < bounds.bad.users]
-        return self._bisect(max([bounds.low, *given_up]), bounds.bad.users)
+        # Fewer users than those with whom too little was measured would measure even less.
+        unmeasured = [users for users in self._list_unmeasured(bounds) if users < bounds.bad.users]
+        return self._bisect(max([bounds.low, *unmeasured]), bounds.bad.users)
 
     def _find_unconfirmed(self, bounds: _Bounds) -> Step | None:
         """Return a step next to the answer that a further trial could confirm."""
@@ -169,67 +158,34 @@ class Search:
             return "stop"
         return "up" if not step.is_evidence or target.is_met_by(step.mean) else "down"
 
-    def _judge(self, target: Target, step: Step) -> str:
-        """Describe what a step shows about the target."""
-        if not step.is_evidence:
-            return f"{self._metric} {step.shortcoming}: no evidence for or against {target.describe()}"
-        verdict = "meets" if target.is_met_by(step.mean) else "misses"
-        return f"{self._metric} {step.describe()}, {verdict} {target.describe()}"
-
     def _conclude_users(self, target: Target, bounds: _Bounds) -> Result:
-        """Return the answer between the bounds, and why it is sure or not."""
+        """Return the answer between the bounds, and why it is not sure."""
         unmeasured = self._list_unmeasured(bounds)
         users = bounds.low if bounds.good or (bounds.bad and not unmeasured) else None
-        steps = [step for step in bounds if step is not None]
         doubts = []
         if unmeasured:
-            doubts.append(f"nothing or too little was measured with {join_users(unmeasured)}")
-        for step in steps:
-            if not target.is_excluded_by(step):
-                reason = "the interval includes the target" if step.has_interval else step.no_interval
-                doubts.append(f"{reason} at {step.users:,}")
-        head = "" if users else "not even 1 user: " if users == 0 else "not known how many users: "
-        judged = [f"{_count_users(step.users)}: {self._judge(target, step)}" for step in steps]
-        sentences = [head + ("; ".join(judged) or f"no step measured {self._metric}")]
-        if bounds.bad is None and bounds.good and not unmeasured:
-            sentences.append(MORE_USERS)
-        sure = "Sure: no interval includes the target"
-        knee = users or (bounds.bad.users if bounds.bad else None)
-        return _conclude(users, sentences, sure, doubts, knee)
+            doubts.append(f"too little was measured with {join_users(unmeasured)}")
+        for step in bounds:
+            if step is not None and not target.is_excluded_by(step):
+                reason = "the interval includes the target" if step.interval else NO_INTERVAL
+                doubts.append(f"{reason} at {format_count(step.users, 'user')}")
+        return Result(users, doubts)
 
     def find_peak(self) -> Result:
         """Find where throughput peaks, and the fewest users that reach a share of the peak."""
-        best = self._try(1, self._is_steady(None))
-        self._decide(best, "up", best.describe())
-        best = self._grow(2, DOUBLING_GAIN, best)
+        best = self._grow()
         if not best.is_evidence:
             tried = join_users(sorted(step.users for step in self.steps))
-            return _conclude(None, ["Not known where it peaks"], "", [f"with {tried}: {best.shortcoming}"])
-        best = self._climb(self._grow(FINE_FACTOR, MIN_GAIN, best))
+            return Result(None, [f"the trace ended, or too little was measured, with {tried}"])
+        best = self._climb(best)
         while True:
             best = self._try(best.users, lambda step: len(step.trials) > 2 and step.is_tight)
-            self._decide(best, "confirm", f"the peak: {self._metric} {best.describe()}")
+            self._decide(best, "confirm")
             fewest = self._find_fewest(best)
             top = max(self._list_evidence(), key=lambda step: step.mean)
             if top.mean <= MIN_GAIN * best.mean:
-                return self._conclude_peak(best, fewest)
+                return Result(fewest.users, self._list_doubts_of_peak(best, fewest), best.mean)
             best = top
-
-    def _conclude_peak(self, best: Step, fewest: Step) -> Result:
-        """Return the answer of a search for the peak, and why it is sure or not."""
-        share = "nothing was moved"
-        if best.mean:
-            share = f"{fewest.mean / best.mean:.0%} of it at {_count_users(fewest.users)}"
-        sentences = [f"Peak {self._metric} {best.describe()} at {_count_users(best.users)}; {share}"]
-        if best.users == self._limits.users:
-            sentences.append(MORE_USERS)
-        doubts = self._list_doubts_of_peak(best, fewest)
-        sure = "Sure: both intervals are tight"
-        return _conclude(fewest.users, sentences, sure, doubts, fewest.users, best.mean)
-
-    def _list_evidence(self) -> list[Step]:
-        """Return the steps that are evidence, by users."""
-        return sorted(filter(lambda step: step.is_evidence, self.steps), key=lambda step: step.users)
 
     def _list_doubts_of_peak(self, best: Step, fewest: Step) -> list[str]:
         """Return why the peak, or the fewest users near it, are not sure."""
@@ -240,54 +196,41 @@ class Search:
             doubts.append(f"the trace ended, or too little was measured, with {join_users(lost)}")
         if best.saturation < LEAST_SATURATION:
             doubts.append(f"at the peak the busiest tier is busy {best.saturation:.0%} of the time")
-        if lone := [step for step in (best, fewest) if not step.has_interval]:
-            doubts.append(lone[0].no_interval)
+        if not (best.interval and fewest.interval):
+            doubts.append(NO_INTERVAL)
         elif not (best.is_tight and fewest.is_tight):
             doubts.append(f"intervals stay wider than {TIGHT_SHARE:.0%} of their middle")
         return doubts
 
-    def _is_steady(self, before: Step | None) -> Callable[[Step], bool]:
-        """Return when trials are enough: if throughput grows steeply, or the interval is tight."""
-        steep = STEEP_GAIN * before.mean if before is not None and before.is_evidence else 0.0
-        return lambda step: step.mean >= steep or step.is_tight
+    def _try_rate(self, users: int, before: Step) -> Step:
+        """Make trials until throughput is far above that of a step before, or its interval is tight."""
+        steep = STEEP_GAIN * max(0, _rate(before))
+        return self._try(users, lambda step: step.mean >= steep or step.is_tight)
 
-    def _grow(self, factor: float, min_gain: float, best: Step) -> Step:
-        """Raise the users while throughput grows; a step that measured nothing does not end that.
+    def _grow(self) -> Step:
+        """Double the users while throughput grows; return the step with the highest.
 
-        Args:
-            factor: by which users are raised.
-            min_gain: factor by which throughput must grow.
-            best: the step to start from.
-
-        Returns:
-            The step with the highest throughput.
+        A step that measured too little does not end that: more users measure more.
         """
-        users = best.users
-        while users < self._limits.users:
-            users = min(math.ceil(users * factor), self._limits.users)
-            step = self._try(users, self._is_steady(best))
-            if not step.is_evidence:
-                self._decide(step, "up", f"{step.describe()}: no evidence")
-                continue
-            gain, reason = math.inf, step.describe()
-            if best.is_evidence and best.mean:
-                gain = step.mean / best.mean
-                reason += f", {gain:.2f} times that of {_count_users(best.users)}"
-            if step.mean > best.mean or not best.is_evidence:
-                best = step
-            self._decide(step, "up" if gain >= min_gain else "stop", reason)
-            if gain < min_gain:
-                break
-        return best
+        users = 1
+        best = Step(0)
+        while True:
+            step = self._try_rate(users, best)
+            is_growing = not step.is_evidence or step.mean >= MIN_GAIN * _rate(best)
+            self._decide(step, "up" if is_growing else "stop")
+            best = max(best, step, key=_rate)
+            if users == self._limits.users or not is_growing:
+                return best
+            users = min(2 * users, self._limits.users)
 
     def _climb(self, best: Step) -> Step:
         """Try users halfway between the best step and its neighbours while one is better."""
         while True:
             before = best
             for users in self._list_midpoints(best.users):
-                step = self._try(users, self._is_steady(best))
-                self._decide(step, "confirm", f"{step.describe()}, next to the best")
-                best = max(best, step, key=lambda step: step.mean if step.is_evidence else -1.0)
+                step = self._try_rate(users, best)
+                self._decide(step, "confirm")
+                best = max(best, step, key=_rate)
             if best.mean <= MIN_GAIN * before.mean:
                 return best
 
@@ -307,8 +250,7 @@ class Search:
         while (users := self._bisect(below, fewest.users)) is not None:
             step = self._try(users, lambda step: step.is_tight)
             is_enough = step.is_evidence and step.mean >= enough
-            share = f"{step.mean / best.mean:.0%} of the peak"
-            self._decide(step, "down" if is_enough else "up", f"{step.describe()}, {share}")
+            self._decide(step, "down" if is_enough else "up")
             if is_enough:
                 fewest = step
             else:
@@ -316,24 +258,12 @@ class Search:
         return self._try(fewest.users, lambda step: step.is_tight)
 
 
-def _conclude(
-    users: int | None,
-    sentences: list[str],
-    sure: str,
-    doubts: list[str],
-    knee: int | None = None,
-    peak: float | None = None,
-) -> Result:
-    """Return a result whose text says how sure it is."""
-    end = f"Not sure: {'; '.join(doubts)}" if doubts else sure
-    return Result(users, not doubts, ". ".join([*sentences, end]) + ".", knee, peak, doubts)
-
-
-def _count_users(users: int) -> str:
-    return format_count(users, "user")
+def _rate(step: Step) -> float:
+    """Return the throughput of a step; -1 if too little was measured."""
+    return step.mean if step.is_evidence else -1.0
 
 
 def join_users(numbers: list[int]) -> str:
     """Return 1, 2 and 4 users."""
     *first, last = (f"{number:,}" for number in numbers)
-    return f"{', '.join(first)} and {last} users" if first else _count_users(numbers[0])
+    return f"{', '.join(first)} and {last} users" if first else format_count(numbers[0], "user")

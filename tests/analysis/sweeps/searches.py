@@ -17,7 +17,7 @@ def make_step(users: int, value: float | None, **changes: Any) -> dict[str, Any]
         "n": 120,
         "evidence": True,
     }
-    step |= {"throughput_gib_s": users / 10, "p95_ms": 2.5 * users, "p95_n": 400, "decision": "up", "reason": "why"}
+    step |= {"throughput_gib_s": users / 10, "p95_ms": 2.5 * users, "p95_n": 400, "decision": "up", "saturation": 0.5}
     return step | {"runs": [f"scale/users_{users}/trial_1"]} | changes
 
 
@@ -36,7 +36,7 @@ def write_search(path: Path, steps: Sequence[dict[str, Any]], users: int | None,
         "duration_s": 30.0,
         "prediction": None,
         "autoscaling_stats": list(steps),
-        "result": {"users": users, "sure": not doubts, "knee": users, "peak": None, "doubts": doubts},
+        "result": {"users": users, "sure": not doubts, "peak": None, "doubts": doubts},
         "warnings": [],
     }
     path.write_text(json.dumps(content | changes))

@@ -32,7 +32,7 @@ def finished(run: Run, place: Path, tmp_path_factory: pytest.TempPathFactory) ->
     folder = tmp_path_factory.mktemp("finished")
     shutil.copy(place / "quick.parquet", folder)
     done = run_sweep(run, write_grid(folder, FINISHED))
-    assert done.stdout == f"{folder}/sweep: 3 cases, 1 trial each, complete\n"
+    assert f"{folder}/sweep: 3 cases, 1 trial each, complete." in done.stdout
     assert [line for line in done.stderr.splitlines() if ": complete, " in line] == [
         "a-workers=1/trial_1: complete, 4 ops",
         "a-workers=2/trial_1: complete, 4 ops",

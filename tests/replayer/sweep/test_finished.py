@@ -41,7 +41,7 @@ def test_a_finished_sweep_is_not_run_again(run: Run, finished: Path) -> None:
     printed = json.loads(run_sweep(run, finished / "grid.toml", "--json").stdout)
     assert read_files(finished) == before
     names = ["a-workers=1", "a-workers=2", "b"]
-    assert printed == [{"case": name, "runs": [f"{finished}/sweep/{name}/trial_1"]} for name in names]
+    assert printed["cases"] == [{"case": name, "runs": [f"{finished}/sweep/{name}/trial_1"]} for name in names]
 
 
 @pytest.mark.usefixtures("series_here")

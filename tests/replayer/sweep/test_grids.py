@@ -32,17 +32,27 @@ users = 2
 
 def test_lists_of_values_make_a_grid(run: Run, place: Path, tmp_path: Path) -> None:
     shutil.copy(place / "quick.parquet", tmp_path)
-    done = run_sweep(run, write_grid(tmp_path, GRID), "--dry-run")
-    quick = f"trace {tmp_path}/quick.parquet; --model tiny-1b"
-    assert done.stdout.splitlines() == [
-        "2 trials of each, interleaved, 1.5 s of pause before each replay",
-        "at most 0.225 minutes for duration, drain and pauses, and as long as 5 cases without duration take",
-        f"  a-workers=1-layout=files: {quick} --workers 1 --layout files --verify full",
-        f"  a-workers=1-layout=slab: {quick} --workers 1 --layout slab --verify full",
-        f"  a-workers=2-layout=files: {quick} --workers 2 --layout files --verify full",
-        f"  a-workers=2-layout=slab: {quick} --workers 2 --layout slab --verify full",
-        f"  case_2: recipe {RECIPE} with users=2, personas.coding.weight=0; --set promote=true --fsync none",
+    path = write_grid(tmp_path, GRID)
+    answer = json.loads(run_sweep(run, path, "--dry-run", "--json").stdout)
+    quick = f"trace {tmp_path}/quick.parquet"
+    assert [[*row.values()] for row in answer["tables"][0]["rows"]] == [
+        *(
+            [
+                f"a-workers={workers}-layout={layout}",
+                quick,
+                f"--model tiny-1b --workers {workers} --layout {layout} --verify full",
+            ]
+            for workers in (1, 2)
+            for layout in ("files", "slab")
+        ),
+        [
+            "case_2",
+            f"recipe {RECIPE}",
+            "users=2 personas.coding.weight=0 --set promote=true --fsync none",
+        ],
     ]
+    printed = run_sweep(run, path, "--dry-run").stdout
+    assert "at most 13.5 s for duration, drain and pauses, and as long as 5 cases" in printed, "9 pauses"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["grid.toml", "quick.parquet"], "nothing is written"
 
 
@@ -50,8 +60,8 @@ def test_sweeps_are_found_by_name(run: Run, tmp_path: Path, monkeypatch: pytest.
     """Also outside a checkout; a user's file comes before a name."""
     monkeypatch.chdir(tmp_path)
     printed = run("replayer", "sweep", "drive", "--dry-run", "-o", "sweep", cwd=tmp_path).stdout
-    assert "chat-users=50-cpu_mem_gb=0: recipe chat" in printed
-    assert "at most 31.9 minutes for duration, drain and pauses\n" in printed, "4 x 3 x 132 s + 11 x 30 s"
+    assert "chat-users=50-cpu_mem_gb=0 " in printed
+    assert "at most 1,914 s for duration, drain and pauses." in printed, "4 x 3 x 132 s + 11 x 30 s"
     sentence(
         run("replayer", "sweep", "drives", "-o", "sweep", ok=False, cwd=tmp_path),
         "drives: no file or sweep has this name; name a TOML file, or did you mean drive?",
@@ -66,11 +76,12 @@ def test_sweeps_are_found_by_name(run: Run, tmp_path: Path, monkeypatch: pytest.
 def test_flags_override_the_file(run: Run, place: Path, tmp_path: Path) -> None:
     shutil.copy(place / "quick.parquet", tmp_path)
     flags = ["--flag", "workers=7", "--flag", "storage-capacity-gb=0.5", "--trials", 5, "--dry-run", "--json"]
-    cases = json.loads(run_sweep(run, write_grid(tmp_path, GRID), *flags).stdout)
+    answer = json.loads(run_sweep(run, write_grid(tmp_path, GRID), *flags).stdout)
+    cases = answer["cases"]
     assert {case["case"]: len(case["runs"]) for case in cases} == {"a-layout=files": 5, "a-layout=slab": 5, "case_2": 5}
     assert cases[2]["runs"][4] == str(tmp_path / "sweep" / "case_2" / "trial_5")
-    plain = run_sweep(run, tmp_path / "grid.toml", *flags[:-1]).stdout.splitlines()
-    assert plain[4].endswith("--set promote=true --fsync none --workers 7 --storage-capacity-gb 0.5")
+    last = answer["tables"][0]["rows"][2]["settings and flags"]
+    assert last.endswith("--set promote=true --fsync none --workers 7 --storage-capacity-gb 0.5")
 
 
 REFUSED = {
