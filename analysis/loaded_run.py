@@ -6,7 +6,7 @@ from typing import Final
 
 import polars as pl
 
-from analysis.log.log import Targets
+from analysis.log.targets import Targets
 from analysis.runs.opening import open_run
 from analysis.runs.reading import scan
 from analysis.summary.run_summary import Summary

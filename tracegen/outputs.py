@@ -8,8 +8,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
-import pyarrow as pa
-
 from tracegen.errors import InputError
 
 _UNFINISHED: Final[set[Path]] = set()  # the partial names that this process has used
@@ -105,17 +103,18 @@ def check_output(
         problem = "not a name for a file"
         raise InputError(problem, "choose another", subject=repr(str(path)), setting=setting)
     try:
-        if not (path.exists() or path.is_symlink()):
-            return
+        is_taken = path.exists() or path.is_symlink()  # a link to nothing is somebody's, too
     except OSError as error:  # the name is too long
         raise write_failure(path, error, setting) from None
-    if not force:
-        remedy = "choose another name, or pass `force` to replace it"
-        raise InputError("exists already", remedy, subject=path, setting=setting)
-    if not is_replaceable(path):
-        kind = "a folder" if path.is_dir() else "not a regular file"
-        problem = f"{kind}, so `force` does not replace it"
-        raise InputError(problem, "choose another name", subject=path, setting=setting)
+    problem, remedy = "", "choose another name"
+    if not is_taken and not path.absolute().parent.is_dir():
+        problem, remedy = f"there is no folder {path.parent}", "make it, or choose another place"
+    elif is_taken and not force:
+        problem, remedy = "exists already", "choose another name, or pass `force` to replace it"
+    elif is_taken and not is_replaceable(path):
+        problem = f"{'a folder' if path.is_dir() else 'not a regular file'}, so `force` does not replace it"
+    if problem:
+        raise InputError(problem, remedy, subject=path, setting=setting)
 
 
 @contextmanager
@@ -128,10 +127,12 @@ def open_output(path: Path, *, force: bool, setting: str = "output") -> Iterator
         InputError: as `check_output`, or the file cannot be written.
     """
     check_output(path, force=force, setting=setting)
-    partial = PartialOutput(path)
+    partial = PartialOutput(path.resolve())  # a link stays a link
     try:
-        with pa.OSFile(str(partial.path), "wb") as raw:
+        with partial.path.open("wb") as raw:
             if path.suffix == ".zst":
+                import pyarrow as pa  # noqa: PLC0415 (every command imports this module)
+
                 with pa.CompressedOutputStream(raw, "zstd") as file:
                     yield file
             else:

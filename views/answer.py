@@ -5,10 +5,12 @@ Nothing here rounds, aligns or declines: values are numbers in the unit that the
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import polars as pl
 from msgspec import Struct
+
+if TYPE_CHECKING:  # every command imports this module, and `--help` needs no polars
+    import polars as pl
 
 Tone = Literal["good", "bad", "plain"]
 """The colour of a state: valid, not valid, or no verdict, as on a plan without measurements."""
@@ -164,7 +166,7 @@ class Chart(Struct, frozen=True, kw_only=True):
     title: str
     caption: str
     kind: Kind
-    rows: pl.DataFrame
+    rows: "pl.DataFrame"
     x: Axis
     y: Axis
     series: Sequence[str] = ()
@@ -228,5 +230,5 @@ class Answer(Struct, frozen=True, kw_only=True):
     next: Sequence[str] = ()
     source: str = ""
     sections: Sequence[str] = ()
-    records: pl.DataFrame | None = None
+    records: "pl.DataFrame | None" = None
     data: Mapping[str, Any] = {}

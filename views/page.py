@@ -24,10 +24,6 @@ _MARKS: Final = ("panel", "series", "x", "y", "low", "high", "target")
 """Columns of a chart's rows that a table of them has."""
 
 
-_Section = tuple[str, list[Chart], list[Table]]
-"""The heading, the charts and the tables of a part of the page."""
-
-
 def render_page(answer: Answer) -> str:
     """Return the page of an answer."""
     here = Path(__file__).parent
@@ -61,18 +57,19 @@ def keep_flags_whole(text: str) -> Markup:
     return Markup(_FLAG.sub(r'<span class="flag">\g<0></span>', coded))  # noqa: S704 (escaped)
 
 
-def _list_sections(answer: Answer) -> list[_Section]:
+def _list_sections(answer: Answer) -> list[tuple[str, list[Chart], list[Table]]]:
     """Group charts and tables by section; a table without one has its title as heading."""
-    titles = [*answer.sections, *(table.title for table in answer.tables if not table.section)]
-    charts: dict[str, list[Chart]] = {}
-    for chart in answer.charts:
-        charts.setdefault(chart.section, []).append(chart)
-    tables: dict[str, list[Table]] = {}
-    for table in answer.tables:
-        if table.rows or table.notes:
-            tables.setdefault(table.section or table.title, []).append(table)
-    parts = dict.fromkeys((*titles, *charts, *tables))
-    sections = [(title, charts.get(title, []), tables.get(title, [])) for title in parts]
+    shown = [(table.section or table.title, table) for table in answer.tables if table.rows or table.notes]
+    named = [table.title for table in answer.tables if not table.section]
+    titles = dict.fromkeys([*answer.sections, *named, *(chart.section for chart in answer.charts), *dict(shown)])
+    sections = [
+        (
+            title,
+            [chart for chart in answer.charts if chart.section == title],
+            [table for section, table in shown if section == title],
+        )
+        for title in titles
+    ]
     return [section for section in sections if section[1] or section[2]]
 
 

@@ -5,13 +5,10 @@ from pathlib import Path
 
 import click
 
-from analysis.assessment import criteria, other_tools
 from analysis.commands.directories import find_runs
-from analysis.commands.terminal import echo, echo_json, show_progress
-from analysis.summary.summary import summarise
+from tracegen.console.answers import json_option, show_text
 from tracegen.console.commands import Word, command
-from views.exports import render_json
-from views.text import render_text
+from tracegen.console.progress_bars import show_progress
 
 
 @command(
@@ -20,7 +17,7 @@ from views.text import render_text
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
     "--profile",
-    type=Word(list(criteria.PROFILES)),
+    type=Word(["latency", "throughput"]),
     default="latency",
     show_default=True,
     help="Set of criteria.",
@@ -39,12 +36,7 @@ from views.text import render_text
     type=click.Path(path_type=Path),
     help="Show a result of a vLLM or LMCache benchmark next to each run.",
 )
-@click.option(
-    "--json",
-    "as_json",
-    is_flag=True,
-    help="Print JSON: an object for one run, an array for several.",
-)
+@json_option("an object for one run, an array for several")
 def assess(
     runs: tuple[Path, ...],
     profile: str,
@@ -56,11 +48,17 @@ def assess(
 
     A diagnostic, not part of a submission.
     """
+    from analysis.assessment import criteria, other_tools
+    from analysis.summary.summary import summarise
+    from views.exports import render_json
+    from views.text import render_text
+
     chosen = criteria.criteria_of(profile, thresholds)
     others = [result for path in references for result in other_tools.read_references(path)]
     summaries = [summarise(run, progress=show_progress) for run in find_runs(runs)]
     answers = [criteria.assess(summary, profile, chosen, others) for summary in summaries]
     if as_json:
-        echo_json([json.loads(render_json(answer)) for answer in answers])
+        objects = [json.loads(render_json(answer)) for answer in answers]
+        click.echo(json.dumps(objects[0] if len(objects) == 1 else objects, indent=2))
     else:
-        echo("\n".join(map(render_text, answers)), nl=False)
+        show_text("\n".join(map(render_text, answers)))

@@ -1,30 +1,19 @@
 """`analysis compare`: statistics of trials, and ratios of systems."""
 
-import json
-import sys
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
-import polars as pl
 
 from analysis.commands.directories import find_runs
-from analysis.commands.terminal import choose_output, echo, output_options, say, show_progress
-from analysis.comparison.answer import answer_comparison, answer_statistics, describe_sets
-from analysis.comparison.compare import compare_systems, select_metrics
-from analysis.comparison.matching import match_configurations, name_sets
-from analysis.comparison.predictions import answer_check, check_predictions, find_predictions
-from analysis.comparison.trials import load_sets
-from analysis.comparison.warnings import (
-    count_doubts,
-    warn_of_machines,
-    warn_of_predictions,
-)
+from tracegen.console.answers import AnswerOutput, answer_options, show_text
 from tracegen.console.commands import Command
+from tracegen.console.progress_bars import show_progress
 from tracegen.errors import InputError
 from tracegen.progress import Advance
-from views.answer import Answer
-from views.exports import disarm_formulas
+
+if TYPE_CHECKING:
+    from views.answer import Answer
 
 _AGAINST: Final = "\x1f--against"  # stands between sets of runs: no run has this name
 
@@ -97,17 +86,16 @@ class CompareCommand(Command):
     metavar="NAME",
     help="A metric to compare. Default: the most important ones.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON: one object.")
-@click.option("--csv", "as_csv", is_flag=True, help="Print CSV: a row per metric and set.")
-@output_options
+@answer_options(
+    click.option("--csv", "as_csv", is_flag=True, help="Print CSV: a row per metric and set."),
+    example="-o comparison.html",
+)
 def compare(
     runs: tuple[Path, ...],
     vary: tuple[str, ...],
     metrics: tuple[str, ...],
-    as_json: bool,
     as_csv: bool,
-    output: Path | None,
-    force: bool,
+    output: AnswerOutput,
 ) -> None:
     """Compare trials or systems, or predictions with replays.
 
@@ -116,11 +104,12 @@ def compare(
     is predicted and the other measured, prints the errors of the predictions instead, unless --vary
     is given.
     """
-    if as_json and as_csv:
+    from analysis.comparison.predictions import answer_check, check_predictions, find_predictions
+
+    if output.as_json and as_csv:
         remedy = "pass one of `as_json` and `as_csv`"
         raise InputError("two forms at once", remedy, setting="as_csv")
     sets = split_sets(runs)
-    deliver = choose_output(output, [run for own in sets for run in own], force=force)
     predicted = find_predictions(sets)
     with show_progress("reading logs", "run", sum(map(len, sets))) as advance:
         if predicted in ([False, True], [True, False]) and not vary:
@@ -129,17 +118,19 @@ def compare(
             answer = answer_check(check, every_metric=bool(metrics))
         else:
             answer = _compare_sets(sets, vary, metrics, advance)
-    if as_json:
-        echo(json.dumps(dict(answer.data), indent=2, allow_nan=False))
-    elif as_csv and answer.records is not None:
-        disarm = disarm_formulas(pl.selectors.string(), terminal=sys.stdout.isatty())
-        echo(answer.records.with_columns(disarm).write_csv(), nl=False)
-    else:
-        deliver(answer)
+    output.show(answer, "csv" if as_csv else "txt")
 
 
-def _compare_sets(sets: list[list[Path]], vary: tuple[str, ...], metrics: tuple[str, ...], advance: Advance) -> Answer:
+def _compare_sets(
+    sets: list[list[Path]], vary: tuple[str, ...], metrics: tuple[str, ...], advance: Advance
+) -> "Answer":
     """Compare sets of runs; the last is the baseline. A single set is shown with its statistics."""
+    from analysis.comparison.answer import answer_comparison, answer_statistics, describe_sets
+    from analysis.comparison.compare import compare_systems, select_metrics
+    from analysis.comparison.matching import match_configurations, name_sets
+    from analysis.comparison.trials import load_sets
+    from analysis.comparison.warnings import count_doubts, warn_of_machines, warn_of_predictions
+
     trials, left_out = load_sets(dict(zip(name_sets(sets), sets, strict=True)), advance)
     every = [trial for own in trials.values() for trial in own]
     runs = describe_sets(trials, left_out)
@@ -152,6 +143,6 @@ def _compare_sets(sets: list[list[Path]], vary: tuple[str, ...], metrics: tuple[
         return answer_comparison(compare_systems(trials, [*trials][-1], vary, metrics), runs, found)
     configurations, _ = match_configurations(trials, vary)
     if len(configurations) > 1:
-        say(_SEVERAL.format(len(configurations)))
+        show_text(_SEVERAL.format(len(configurations)), err=True)
     found["warnings"] = [*warn_of_machines(trials), *warn_of_predictions(trials)]
     return answer_statistics(configurations, select_metrics([own.summary for own in every], metrics), runs, found)

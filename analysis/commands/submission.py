@@ -5,19 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import click
-from msgspec.structs import replace
 
-from analysis.commands.terminal import echo, show_progress
-from analysis.submission import begin as beginning
-from analysis.submission import package as packaging
-from analysis.submission import ranking
-from analysis.submission import validate as validation
-from analysis.submission.package_tree import DIVISIONS, Begun, find_packages
-from analysis.submission.rules import RULES
+from analysis.submission.rules import DIVISIONS, RULES
+from tracegen.console.answers import AnswerOutput, answer_options, json_option, show_text
 from tracegen.console.commands import Command, Word
+from tracegen.console.progress_bars import show_progress
 from tracegen.errors import InputError, format_count
-from views.exports import render_json
-from views.text import render_text
 
 
 @click.group()
@@ -75,17 +68,20 @@ def submission() -> None:
 )
 def begin(work: Path, cache_dir: Path, results: Path, **asked: Any) -> None:
     """Check settings against the rules; describe the system."""
+    from analysis.submission import begin as beginning
+    from analysis.submission.package_tree import Begun
+
     submission = Begun(**asked)
     empty = beginning.begin(work, submission, cache_dir, results)
     rules = submission.rules
     count = submission.trials * len(rules.options)
     seconds = sum(submission.trials * option.duration_s for option in rules.options) + rules.pause_s * (count - 1)
     options, trials = format_count(len(rules.options), "option"), format_count(submission.trials, "trial")
-    echo(f"{options}, {trials} each: {format_count(round(seconds / 60), 'minute')}, plus the time to drain")
+    show_text(f"{options}, {trials} each: {format_count(round(seconds / 60), 'minute')}, plus the time to drain")
     if empty:
         fields = ", ".join(name.removeprefix("system_under_test.") for name in empty)
-        echo(f"{work}/system.yaml has {format_count(len(empty), 'empty field')}; fill them in now or later:")
-        echo(textwrap.fill(fields, 118, initial_indent="  ", subsequent_indent="  ", break_long_words=False))
+        show_text(f"{work}/system.yaml has {format_count(len(empty), 'empty field')}; fill them in now or later:")
+        show_text(textwrap.fill(fields, 118, initial_indent="  ", subsequent_indent="  ", break_long_words=False))
 
 
 @submission.command(cls=Command, epilog="Example: analysis submission package work --results results")
@@ -102,9 +98,11 @@ def package(work: Path, results: Path) -> None:
     Run it again after you have edited system.yaml: it replaces its own package, unless somebody
     changed that.
     """
+    from analysis.submission import package as packaging
+
     made = packaging.make_package(work, results)
     mib = sum(path.stat().st_size for path in made.list_files()) / 2**20
-    echo(f"{made.top}: {mib:.1f} MiB, {made.manifest.relative_to(made.top)} lists every file")
+    show_text(f"{made.top}: {mib:.1f} MiB, {made.manifest.relative_to(made.top)} lists every file")
 
 
 @submission.command(cls=Command, epilog="Example: analysis submission validate results/closed/acme")
@@ -116,12 +114,7 @@ def package(work: Path, results: Path) -> None:
     metavar="OPTION=FILE",
     help="Trace of an option of OPEN that cannot be generated; {rank} stands for the rank's number.",
 )
-@click.option(
-    "--json",
-    "as_json",
-    is_flag=True,
-    help="Print JSON: an array with an object for each system.",
-)
+@json_option("an array with an object for each system")
 @click.pass_context
 def validate(ctx: click.Context, directory: Path, traces: tuple[str, ...], as_json: bool) -> None:
     """Check files, runs, traces, conditions and claims of a package.
@@ -129,6 +122,13 @@ def validate(ctx: click.Context, directory: Path, traces: tuple[str, ...], as_js
     Needs only the package: computes every metric again from its logs, makes traces and plans
     again and compares every row with them. Exits 1 if it finds a problem.
     """
+    from msgspec.structs import replace
+
+    from analysis.submission import validate as validation
+    from analysis.submission.package_tree import find_packages
+    from views.exports import render_json
+    from views.text import render_text
+
     given = dict(_parse_trace(text) for text in traces)
     packages = find_packages(directory)
     verdicts = [validation.validate(package, given, show_progress) for package in packages]
@@ -138,9 +138,9 @@ def validate(ctx: click.Context, directory: Path, traces: tuple[str, ...], as_js
         for verdict in verdicts
     ]
     if as_json:
-        echo(f"[{', '.join(map(render_json, answers))}]")
+        show_text(f"[{', '.join(map(render_json, answers))}]")
     else:
-        echo("\n".join(map(render_text, answers)), nl=False)
+        show_text("\n".join(map(render_text, answers)))
     ctx.exit(1 if any(verdict.problems for verdict in verdicts) else 0)
 
 
@@ -161,13 +161,15 @@ def _parse_trace(text: str) -> tuple[str, Path]:
     epilog="Example: analysis submission compare results/closed/acme others/closed/duff",
 )
 @click.argument("directories", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print JSON: one object.")
-def compare(directories: tuple[Path, ...], as_json: bool) -> None:
+@answer_options(example="-o ranking.html")
+def compare(directories: tuple[Path, ...], output: AnswerOutput) -> None:
     """Rank packages, option by option.
 
     Ranks them by the time that they took for equal work, from their logs. Packages that are not
     valid are named but not ranked.
     """
+    from analysis.submission import ranking
+    from analysis.submission.package_tree import find_packages
+
     packages = [package for directory in directories for package in find_packages(directory)]
-    answer = ranking.rank_packages(packages, show_progress)
-    echo(render_json(answer) if as_json else render_text(answer), nl=False)
+    output.show(ranking.rank_packages(packages, show_progress))

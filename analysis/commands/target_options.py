@@ -6,25 +6,20 @@ from typing import Any, Final
 
 import click
 
-from analysis.log.log import Targets
-from replayer.schema import TIERS
+from analysis.log.targets import Targets
 from tracegen.console.command_line import GIB_S, MILLISECONDS, TERABYTES, Unit
 from tracegen.console.commands import option_group
 from tracegen.errors import InputError
-from tracegen.schema import ENUMS
 
 _DEFAULT = Targets()
 
 
-def _format(qos_ms: dict[str, float]) -> str:
-    return ",".join(f"{name}={value:g}" for name, value in qos_ms.items())
-
-
+_QOS_MS: Final = ",".join(f"{name}={value:g}" for name, value in _DEFAULT.qos_ms.items())
 _TARGET_FLAGS: Final = (
     click.option(
         "--qos-ms",
         metavar="CLASS=MS,…",
-        help=f"Target of the time to first byte, by class. Default: {_format(_DEFAULT.qos_ms)}.",
+        help=f"Target of the time to first byte, by class. Default: {_QOS_MS}.",
     ),
     click.option(
         "--qos-ms-per-gib",
@@ -91,6 +86,8 @@ def _parse_latency_per_gib(text: str | None) -> float:
 
 def _parse_tiers(texts: tuple[str, ...], device: str | None) -> dict[str, tuple[float, float]]:
     """Parse the bandwidths of tiers, for reading and writing, in GiB/s."""
+    from replayer.schema import TIERS
+
     bandwidths = {} if device is None else {"nvme": _parse_bandwidths("device_gib_s", device)}
     for text in texts:
         tier, _, directions = text.partition("=")
@@ -129,10 +126,10 @@ def _parse_classes(text: str) -> dict[str, float]:
     targets = {}
     for entry in text.split(","):
         name, _, value = entry.partition("=")
-        if name not in ENUMS["qos"]:
+        if name not in _DEFAULT.qos_ms:
             raise InputError(
                 f"there is no class {name!r}",
-                f"name one of {', '.join(ENUMS['qos'])}",
+                f"name one of {', '.join(_DEFAULT.qos_ms)}",
                 subject=text,
                 setting="qos_ms",
             )

@@ -1,7 +1,6 @@
 """The log of a run, and the condensed forms that metrics are computed from."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
@@ -13,6 +12,7 @@ from analysis.log.columns import CAUSE, CAUSE_NAMES, QUEUE, SIZE_CLASS, TOUCHES
 from analysis.log.counted import RequestBounds
 from analysis.log.quantiles import Classes, Sorted, sort
 from analysis.log.requests import sum_by_request
+from analysis.log.targets import Targets
 from replayer.schema import LOG_ENUMS, TIERS
 
 AT_ONCE: Final = 3 << 26
@@ -59,28 +59,6 @@ DEVICE_COLUMNS: Final[dict[str, type[pl.DataType]]] = {
     "shared": pl.Boolean,
 }
 """The columns of device.parquet, and those that `pool_samples` adds."""
-
-
-@dataclass(frozen=True)
-class Targets:
-    """Bounds and capabilities that a run is compared with.
-
-    Attributes:
-        qos_ms: by QoS class, the time to first byte in ms that 95% of its requests should meet;
-            the defaults are those of kv-cache.py.
-        qos_ms_per_gib: additional ms that a request may take per GiB moved before its first token.
-        tier_gib_s: by tier, the GiB/s that it can read and write, from its data sheet or from fio.
-        tbw: the endurance of the drive, in 10^12 bytes written.
-        drive_tb: the capacity of the drive, in 10^12 bytes.
-    """
-
-    qos_ms: dict[str, float] = field(
-        default_factory=lambda: {"interactive": 50.0, "responsive": 100.0, "batch": 1000.0}
-    )
-    qos_ms_per_gib: float = 0.0
-    tier_gib_s: dict[str, tuple[float, float]] = field(default_factory=dict)
-    tbw: float | None = None
-    drive_tb: float | None = None
 
 
 class Log:

@@ -9,7 +9,8 @@ from typing import Final
 import polars as pl
 
 from analysis.comparison.compare import Comparison, compare_systems
-from analysis.log.log import Log, Targets
+from analysis.log.log import Log
+from analysis.log.targets import Targets
 from analysis.report.systems import Subject, assign_labels, group_runs, group_sides, name_runs
 from analysis.runs.opening import open_run
 from analysis.summary.across_runs import add_shared_doubts

@@ -13,8 +13,9 @@ import pyarrow.parquet as pq
 from analysis.log.cells import sum_by_cell
 from analysis.log.columns import KEPT, MAX_NS, SIDES, SIZE, STAMPS
 from analysis.log.counted import bound_requests
-from analysis.log.log import Log, Targets
+from analysis.log.log import Log
 from analysis.log.steadiness import find_steady_ns
+from analysis.log.targets import Targets
 from analysis.runs.reading import explain_unreadable, load_stretches, scan
 from analysis.runs.samples import Moved, pool_samples, read_samples, sum_samples
 from replayer.schema import (

@@ -9,7 +9,7 @@ from typing import Final
 
 import yaml
 
-from analysis.log.log import Targets
+from analysis.log.targets import Targets
 from analysis.report.answer import make_report
 from analysis.report.data import gather
 from analysis.runs.opening import open_run

@@ -24,7 +24,6 @@ from replayer.schema import check_file
 from tracegen.errors import InputError
 
 SCHEMA: Final = "kv-tier-bench-submission/1"
-DIVISIONS: Final = ("closed", "open")
 MOST_BYTES: Final = 1 << 30  # of any file: larger ones are no part of a submission
 _Read = TypeVar("_Read")
 
@@ -35,7 +34,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         organisation: name of the organisation; a directory has this name.
         system: name of the system under test; directories have this name.
-        division: one of DIVISIONS.
+        division: closed or open.
         scale: key of RULES.
         schema: version of the format.
     """

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+DIVISIONS: Final = ("closed", "open")
 SEED: Final = 42  # seed of rank 0's trace; rank r has 42 + r
 
 

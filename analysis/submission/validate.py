@@ -15,7 +15,8 @@ from analysis.submission.claims import (
     open_trial,
 )
 from analysis.submission.package import check_files, render_submission_yaml
-from analysis.submission.package_tree import DIVISIONS, Package, name_model_folder, read_json
+from analysis.submission.package_tree import Package, name_model_folder, read_json
+from analysis.submission.rules import DIVISIONS
 from analysis.submission.trial_checks import (
     check_conditions,
     check_given_traces,

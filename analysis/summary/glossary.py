@@ -2,7 +2,6 @@
 
 import difflib
 import re
-import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -11,7 +10,8 @@ from typing import Any, Final
 from analysis.metrics.catalogue import GROUPS
 from analysis.metrics.metric import PLACES, Metric, places_of
 from analysis.summary.distributions import TABLES
-from tracegen.errors import InputError
+from tracegen.errors import InputError, format_count
+from views.answer import Answer, Column, Table
 
 ALIASES: Final = {
     "ttft": "ttfb_{stat}_ms",
@@ -113,25 +113,27 @@ def _family(family: Metric) -> dict[str, Any]:
     }
 
 
-def text(found: Sequence[Term]) -> str:
-    """Return terms for a terminal: a group's title, then a line or two for each definition."""
+def answer_terms(found: Sequence[Term], *, has_tables: bool) -> Answer:
+    """Return terms as an answer: a table for each group of metrics.
+
+    Args:
+        found: the terms.
+        has_tables: whether the tables of a report are described, too.
+    """
     about = {group.name: group.about for group in GROUPS}
-    lines = []
-    for group, members in groupby(found, key=lambda term: term.metric):
-        lines += ["", f"{group}: {about[group]}"]
-        for term in members:
-            better = term.families[0].better
-            direction = f" ({better} is better)" if better else ""
-            entry = f"{', '.join(term.names)}{direction}: {term.definition}"
-            lines += textwrap.wrap(entry, 118, initial_indent="  ", subsequent_indent="      ")
     used = {place for term in found for name in term.names for place in places_of(name)}
     places = [f"{{{place}}}: {', '.join(words)}" for place, words in PLACES.items() if place in used]
-    return "\n".join([*lines, "", *places]).strip()
-
-
-def list_tables() -> str:
-    """Return what a row of each table is, a paragraph each."""
-    rows = {name: " ".join((table.__doc__ or "").split()) for name, table in TABLES.items()}
-    entries = [f"  {name}: {row}" for name, row in rows.items()]
-    wrapped = [textwrap.fill(entry, 118, subsequent_indent="      ") for entry in entries]
-    return "\n".join(["tables:", *wrapped])
+    tables = [
+        Table(
+            name=group,
+            title=f"{group}: {about[group]}",
+            columns=[Column("metric"), Column("better"), Column("definition")],
+            rows=[[", ".join(term.names), term.families[0].better, term.definition] for term in members],
+        )
+        for group, members in groupby(found, key=lambda term: term.metric)
+    ]
+    if has_tables:
+        rows = [[name, " ".join((table.__doc__ or "").split())] for name, table in TABLES.items()]
+        tables.append(Table(name="tables", title="tables", columns=[Column("table"), Column("a row")], rows=rows))
+    count = sum(len(term.expanded()) for term in found)
+    return Answer(title="Metrics", subject=places, tables=tables, sentence=f"{format_count(count, 'metric')} defined")

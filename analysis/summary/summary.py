@@ -12,8 +12,9 @@ from analysis.doubts import against_trace, checks, integrity
 from analysis.doubts.counts import count_moves
 from analysis.doubts.evidence import Evidence
 from analysis.doubts.predictions import identify_profile
-from analysis.log.log import Log, Targets
+from analysis.log.log import Log
 from analysis.log.steadiness import find_steadiness
+from analysis.log.targets import Targets
 from analysis.metrics import METRICS
 from analysis.metrics.catalogue import CATALOGUE
 from analysis.metrics.waits import find_lower_bounds

@@ -6,12 +6,12 @@ from dataclasses import asdict
 
 import click
 
-from replayer.commands.shared.series_options import json_option
 from replayer.models.description import GroupDescription, ModelDescription, describe_model
 from replayer.models.geometry import DTYPE_BYTES
 from replayer.models.known import MODELS, find_model
 from replayer.models.layouts import BLOCK_TOKENS, Sharding
 from replayer.options.types import whole_number
+from tracegen.console.answers import json_option
 from tracegen.console.commands import Name, Word, command
 from tracegen.errors import format_count
 from views.tables import align

@@ -7,7 +7,6 @@ from typing import Any, Final
 import click
 import msgspec
 
-from replayer.commands.shared.answers import answer_options
 from replayer.options.command_line import config_options, plan_options
 from replayer.options.recorded import read_options
 from replayer.options.resolving import overlay_recipe, resolve_plan, resolve_span
@@ -20,7 +19,7 @@ from replayer.questions.evidence import Finding, PlanEvidence
 from replayer.questions.plan import answer_plan, list_wear
 from replayer.questions.why import add_findings, diagnose
 from replayer.run.preflight import describe_disk_use, describe_time
-from tracegen.console.answers import check_answer_file, show_answer
+from tracegen.console.answers import AnswerOutput, answer_options
 from tracegen.console.command_line import TERABYTES, Quantity, flags_of
 from tracegen.console.commands import command
 from tracegen.console.progress_bars import show_progress
@@ -65,20 +64,17 @@ _DRIVE_TB: Final = Quantity(TERABYTES, low=1e-6)
 )
 def plan(
     trace: Path,
-    as_json: bool,
     like: Path | None,
     moves: Path | None,
     drive_tb: float | None,
     tbw: float | None,
-    output: Path | None,
-    force: bool,
+    output: AnswerOutput,
     **flags: Any,
 ) -> None:
     """Plan a replay: hits, bytes and the footprint per tier.
 
     Does no I/O. Ends with reasons why a tier brings little, if `replayer why` finds any.
     """
-    check_answer_file(output, force=force)
     opened = Trace(trace)
     time: Span | None = None
     if like is None:
@@ -96,7 +92,7 @@ def plan(
     figures = [*answer.figures, *list_wear(evidence, drive_tb, tbw)]
     answer = msgspec.structs.replace(answer, figures=figures)
     flag_names = flags_of(click.get_current_context().command)
-    show_answer(add_findings(answer, findings, flag_names), output, as_json=as_json)
+    output.show(add_findings(answer, findings, flag_names))
 
 
 def _simulate(

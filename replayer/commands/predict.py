@@ -10,7 +10,7 @@ import click
 from replayer.commands.shared.prediction_options import profile_options
 from replayer.commands.shared.run_ends import note_log
 from replayer.commands.shared.screens import choose_screen
-from replayer.commands.shared.series_options import json_option, output_option
+from replayer.commands.shared.series_options import output_option
 from replayer.options.command_line import config_options, group_options
 from replayer.options.progress import add_progress_option
 from replayer.options.resolving import PLAN_GROUPS, overlay_recipe, resolve_plan
@@ -20,6 +20,7 @@ from replayer.record.conditions import Tier
 from replayer.record.run_info import RunInfo, to_json
 from replayer.run.console import RunConsole
 from replayer.run.predicted import AssumedSystem, PredictedReplay, assume_settings
+from tracegen.console.answers import json_option
 from tracegen.console.commands import command, option_group
 from tracegen.console.interrupts import Interrupted
 from tracegen.schema import Trace

@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from replayer.commands.shared.profile_answer import answer_profile
 from replayer.commands.shared.screens import TerminalScreen
-from replayer.commands.shared.series_options import json_option, output_option
+from replayer.commands.shared.series_options import output_option
 from replayer.options.command_line import config_options, group_options
 from replayer.options.resolving import make_options, resolve_io
 from replayer.options.run_groups import DeviceOptions
@@ -25,6 +25,7 @@ from replayer.profiling.rounds import WORKERS, ShowRun
 from replayer.record.columns import TIERS
 from replayer.record.conditions import Tier
 from replayer.record.options import DEVICE_LAYOUTS
+from tracegen.console.answers import json_option
 from tracegen.console.command_line import SECONDS, Quantity
 from tracegen.console.commands import Word, command, option_group
 from tracegen.console.interrupts import INTERRUPTS

@@ -12,7 +12,7 @@ import click
 
 from replayer.commands.shared.run_ends import note_log, report_death
 from replayer.commands.shared.screens import choose_screen
-from replayer.commands.shared.series_options import json_option, output_option
+from replayer.commands.shared.series_options import output_option
 from replayer.live.figures import Agenda
 from replayer.options.command_line import config_options, group_options
 from replayer.options.declaring import one_of
@@ -26,6 +26,7 @@ from replayer.record.run_info import RanksInfo, RunInfo
 from replayer.run.console import RunConsole
 from replayer.run.mpi import ALONE, Ranks, find_ranks
 from replayer.run.replay import ReplayResult, replay
+from tracegen.console.answers import json_option
 from tracegen.console.commands import command, option_group
 from tracegen.console.interrupts import Interrupted
 from tracegen.errors import InputError, format_count

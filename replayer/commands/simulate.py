@@ -10,7 +10,6 @@ from typing import Any
 import click
 import msgspec
 
-from replayer.commands.shared.answers import answer_options
 from replayer.commands.shared.prediction_options import load_system, profile_options
 from replayer.options.command_line import config_options, plan_options
 from replayer.options.types import whole_number
@@ -34,12 +33,11 @@ from replayer.record.simulation import (
     write_simulation,
 )
 from replayer.run.predicted import AssumedSystem
-from tracegen.console.answers import check_answer_file, show_answer
+from tracegen.console.answers import AnswerOutput, answer_options
 from tracegen.console.commands import command
 from tracegen.console.progress_bars import show_progress
 from tracegen.errors import InputError, format_count
 from tracegen.schema import Trace
-from views.formats import FORMATS
 
 
 @command(
@@ -79,13 +77,11 @@ from views.formats import FORMATS
     content="the settings, and a row per cell",
     heading="Table",
     example="--sort hit_rate --rows 10 -o grid.parquet",
-    text="Write a row per cell to this file, as Parquet; or the answer, as .html or .md.",
+    table="a row per cell, as .parquet",
 )
 def simulate(
     trace: Path,
-    as_json: bool,
-    output: Path | None,
-    force: bool,
+    output: AnswerOutput,
     sort: str | None,
     rows: int,
     threads: int | None,
@@ -100,11 +96,8 @@ def simulate(
     + for the comma. Each cell is what `replayer plan` counts with the same settings, without any I/O.
     """
     opened = Trace(trace)
-    is_table = output is not None and output.suffix[1:] not in FORMATS
-    if output is not None and is_table:
-        check_table_path(output, trace, force=force)
-    else:
-        check_answer_file(output, force=force)
+    if output.table is not None:
+        check_table_path(output.table, trace, force=output.force)
     system = load_system(flags.pop("profile"), flags.pop("speed"))
     if sort is not None:
         sort = find_column(sort, has_times=system is not None)
@@ -121,11 +114,11 @@ def simulate(
         info = msgspec.structs.replace(info, prediction=system.describe())
     shown = cells if sort is None else sort_cells(cells, sort)
     answer = answer_simulation(shown, info, rows)
-    show_answer(answer, None if is_table else output, as_json=as_json)
-    if output is not None and is_table:  # after the table, which is not lost if the disk is full
-        write_simulation(cells, info, output)
-        if not as_json:
-            click.echo(f"{output}: {format_count(len(cells), 'cell')}")
+    output.show(answer)
+    if output.table is not None:  # after the text, which is not lost if the disk is full
+        write_simulation(cells, info, output.table)
+        if not output.as_json:
+            click.echo(f"{output.table}: {format_count(len(cells), 'cell')}")
 
 
 def _take_axes(flags: MutableMapping[str, Any]) -> dict[str, Sequence[object]]:

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import click
 
-from replayer.commands.shared.answers import answer_options
 from replayer.options.command_line import config_options, plan_options
 from replayer.options.resolving import PLAN_GROUPS, overlay_recipe, resolve_plan
 from replayer.options.types import PLAIN, SHARE, UNLIMITED
@@ -16,7 +15,7 @@ from replayer.planning.plan import Plan
 from replayer.questions.size import Sizing
 from replayer.questions.size_answer import answer_size
 from replayer.questions.sizes import SizePlanner, Wanted
-from tracegen.console.answers import add_charts_flag, check_answer_file, show_answer
+from tracegen.console.answers import AnswerOutput, answer_options
 from tracegen.console.command_line import GIB_S, Quantity, Unit
 from tracegen.console.commands import Word, command, option_group
 from tracegen.console.progress_bars import show_progress
@@ -74,13 +73,10 @@ _OWN_DEFAULTS: Final = {"cpu_mem_gb": "found", "storage_capacity_gb": "found", "
 )
 @plan_options(_OWN_DEFAULTS)
 @config_options
-@answer_options(add_charts_flag, content="the sizes found and what decides them")
+@answer_options(has_charts=True, content="the sizes found and what decides them")
 def size(
     trace: Path,
-    as_json: bool,
-    output: Path | None,
-    force: bool,
-    charts: Path | None,
+    output: AnswerOutput,
     **flags: Any,
 ) -> None:
     """Find the least DRAM and NVMe that reach a hit rate.
@@ -89,7 +85,6 @@ def size(
     With --prefill-tok-s and --nvme-gib-s, also says whether loading beats computing again.
     """
     wanted = _read_wanted(flags)
-    check_answer_file(output, force=force)
     opened = Trace(trace)
     unset: dict[str, object] = {"cpu_mem_gb": Decimal(0), "storage_capacity_gb": UNLIMITED}
     # A reference order depends on the sizes, so that plans for two sizes would differ in both.
@@ -100,7 +95,7 @@ def size(
     with show_progress("sizing", "plan", None) as advance:
         planner = SizePlanner(Plan(opened, options), wanted, advance)
         sized = Sizing(planner).find()
-    show_answer(answer_size(sized, planner, model), output, charts, as_json=as_json)
+    output.show(answer_size(sized, planner, model))
 
 
 def _read_wanted(flags: Mapping[str, Any]) -> Wanted:

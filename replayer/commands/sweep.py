@@ -14,7 +14,7 @@ from replayer.experiments.series import ReplayMeans, Series
 from replayer.experiments.sweep import Case, Sweep, find_sweep, list_sweeps, load_sweep, run_sweep
 from replayer.options.command_line import option_words
 from replayer.options.types import whole_number
-from tracegen.console.answers import show_answer
+from tracegen.console.answers import AnswerOutput
 from tracegen.console.commands import Name, command, option_group
 from tracegen.errors import format_count
 from views.answer import Answer, Column, Table
@@ -103,7 +103,7 @@ def sweep(
             for name, reason in left_out.items():
                 screen.say(f"{name} is left out: {reason}")
             run_sweep(possible, series, room)
-    show_answer(_answer_sweep(possible, left_out, output, is_planned=dry_run), None, as_json=as_json)
+    AnswerOutput(as_json=as_json).show(_answer_sweep(possible, left_out, output, is_planned=dry_run))
 
 
 def _answer_sweep(sweep: Sweep, left_out: Mapping[str, str], output: Path, *, is_planned: bool) -> Answer:

@@ -5,14 +5,13 @@ from typing import Any
 
 import click
 
-from replayer.commands.shared.answers import answer_options
 from replayer.options.command_line import config_options, plan_options
 from replayer.options.resolving import overlay_recipe, resolve_plan
 from replayer.planning.counts import Minutes, PlanCounts
 from replayer.planning.plan import Plan
 from replayer.questions.evidence import PlanEvidence
 from replayer.questions.why import answer_why, diagnose
-from tracegen.console.answers import check_answer_file, show_answer
+from tracegen.console.answers import AnswerOutput, answer_options
 from tracegen.console.command_line import flags_of
 from tracegen.console.commands import command
 from tracegen.console.progress_bars import show_progress
@@ -24,13 +23,12 @@ from tracegen.schema import Trace
 @plan_options()
 @config_options
 @answer_options(content="hits by tier, and the findings with their counts")
-def why(trace: Path, as_json: bool, output: Path | None, force: bool, **flags: Any) -> None:
+def why(trace: Path, output: AnswerOutput, **flags: Any) -> None:
     """Name the reasons why a tier brings little.
 
     Each has its counts and a remedy. Plans the trace without any I/O, and again without each rule
     that may cost hits.
     """
-    check_answer_file(output, force=force)
     opened = Trace(trace)
     model, options = resolve_plan(opened, overlay_recipe(opened, flags))
     plan = Plan(opened, options)
@@ -41,4 +39,4 @@ def why(trace: Path, as_json: bool, output: Path | None, force: bool, **flags: A
         findings = diagnose(evidence)
     names = flags_of(click.get_current_context().command)
     answer = answer_why(evidence, findings, model, summary.plan_fingerprint, names)
-    show_answer(answer, output, as_json=as_json)
+    output.show(answer)

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from analysis.cli import main
 from analysis.doubts import checks as doubts
 from analysis.doubts.evidence import Evidence
-from analysis.log.log import Targets
+from analysis.log.targets import Targets
 from analysis.metrics.headlines import SUMMARY
 from analysis.report.data import gather
 from analysis.report.figures import list_figures

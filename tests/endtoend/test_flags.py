@@ -10,7 +10,7 @@ import click
 import pytest
 
 from analysis.commands import target_options
-from analysis.log.log import Targets
+from analysis.log.targets import Targets
 from replayer.options.command_line import parse_words
 from replayer.options.resolving import overlay_recipe, resolve_demand
 from replayer.tiers.throttled import Throttle

@@ -15,8 +15,8 @@ from analysis.submission import begin as about
 from tests.support.command_line import Run
 from tests.support.imports import EXCERPT
 from tests.support.paths import ROOT
+from tracegen.outputs import open_output
 from tracegen.schema import Trace
-from views.formats import write_file
 
 ENDS = {signal.SIGINT: (130, "Interrupted."), signal.SIGTERM: (143, "Terminated."), signal.SIGHUP: (129, "Hung up.")}
 WRITER, EXPORT = ["tracegen.trace.writing", "TraceWriter"], ["tracegen.formats.mooncake"]
@@ -96,7 +96,12 @@ def test_nothing_is_left_wherever_a_command_is_ended(trace: Path, tmp_path: Path
         assert left == [], point
 
 
-@pytest.mark.parametrize("write", [lambda path: write_file(path, "page"), lambda path: about.write_file(path, "text")])
+def write_answer(path: Path) -> None:
+    with open_output(path, force=True) as file:
+        file.write(b"answer")
+
+
+@pytest.mark.parametrize("write", [write_answer, lambda path: about.write_file(path, "text")])
 def test_analysis_leaves_no_file_half_written(write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: Any) -> None:
         assert list(tmp_path.iterdir())

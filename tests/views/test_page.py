@@ -8,10 +8,9 @@ import polars as pl
 import pytest
 
 from tests.support.browser import PAINTED, Browser
-from tracegen.errors import InputError
 from views.answer import Answer, Axis, Chart, Column, DoubtLine, Figure, Kind, Rule, Table
 from views.charts import render_chart, save_charts
-from views.formats import FORMATS, check_folder
+from views.formats import FORMATS
 from views.svg import COLOURS
 
 NASTY = "<img src=x onerror=alert(1)>&\"'"
@@ -191,9 +190,6 @@ def test_charts_are_saved_in_the_colours_on_white(tmp_path: Path) -> None:
     assert ET.fromstring(svg.read_text()).findtext("{http://www.w3.org/2000/svg}title") == CHARTS[0].title
     assert "var(" not in svg.read_text()
     assert png.read_bytes().startswith(b"\x89PNG")
-    with pytest.raises(InputError):
-        check_folder(tmp_path / "charts", force=False, kept=())
-    check_folder(tmp_path / "charts", force=True, kept=())
 
 
 def test_colours_of_series_are_given_or_their_own_or_of_the_palette() -> None:

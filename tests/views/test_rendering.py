@@ -1,13 +1,15 @@
 """Answers as text, Markdown, JSON and CSV."""
 
 import json
+from pathlib import Path
 
 import polars as pl
 import pytest
 
+from tracegen.console.answers import AnswerOutput
 from tracegen.errors import InputError
 from views.answer import Answer, Column, DoubtLine, Figure, Table
-from views.formats import FORMATS, choose_format
+from views.formats import FORMATS
 from views.numbers import format_alike, format_bytes, format_time, format_value
 
 ANSWER = Answer(
@@ -89,15 +91,32 @@ def test_numbers_are_short_and_have_their_unit(shown: object, wanted: object) ->
     assert shown == wanted
 
 
-def test_a_file_without_a_known_suffix_is_refused(tmp_path) -> None:
-    with pytest.raises(InputError, match="suffix"):
-        choose_format(None, tmp_path / "answer.docx", force=False)
-    assert choose_format(None, tmp_path / "answer.md", force=False) == "md"
+@pytest.mark.parametrize(
+    ("place", "setting"),
+    [("answer.docx", "output"), ("", "output"), ("none/a.md", "output"), ("old.md", "output"), ("run/a.md", "output"),
+     ("old.md", "charts"), ("run/charts", "charts"), ("none/charts", "charts"), ("kept", "charts")],
+)  # fmt: skip
+def test_places_that_cannot_be_written_are_refused_before_work(tmp_path: Path, place: str, setting: str) -> None:
+    for folder in ("run", "kept"):
+        (tmp_path / folder).mkdir()
+    for file in ("old.md", "run/run.json", "kept/notes.txt"):
+        (tmp_path / file).touch()
+    path = tmp_path / place
+    output = AnswerOutput(file=path) if setting == "output" else AnswerOutput(charts=path)
+    with pytest.raises(InputError) as refused:
+        output.check()
+    assert (refused.value.subject, refused.value.setting) == (path, setting)
 
 
-@pytest.mark.parametrize("place", ["", "run/answer.md", "old.md", "none/answer.md"])
-def test_a_file_that_cannot_be_written_is_refused(tmp_path, place: str) -> None:
+def test_force_replaces_files_but_neither_folders_nor_runs(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
-    (tmp_path / "old.md").touch()
-    with pytest.raises(InputError):
-        choose_format("md", tmp_path / place, [tmp_path / "run"], force=False)
+    for file in ("run/run.json", "old.md"):
+        (tmp_path / file).touch()
+    (tmp_path / "link.md").symlink_to("old.md")
+    AnswerOutput(tmp_path / "link.md", tmp_path, force=True).check()
+    AnswerOutput(tmp_path / "link.md", force=True).show(ANSWER, form="")
+    assert (tmp_path / "old.md").read_text() == FORMATS["md"](ANSWER)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link.md", "old.md", "run"]
+    for taken in (AnswerOutput(tmp_path, force=True), AnswerOutput(None, tmp_path / "run", force=True)):
+        with pytest.raises(InputError):
+            taken.check()

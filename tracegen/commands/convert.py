@@ -15,6 +15,7 @@ from tracegen.commands.options import (
     report_trace,
     warn,
 )
+from tracegen.console.answers import json_option
 from tracegen.console.command_line import MILLISECONDS, SECONDS, Quantity
 from tracegen.console.commands import Word, command, option_group
 from tracegen.console.progress_bars import show_progress
@@ -220,7 +221,7 @@ def _import_sharegpt(
     help="The file; .zst compresses it.",
 )
 @click.option("--force", is_flag=True, help="Replace the output if it exists.")
-@click.option("--json", "as_json", is_flag=True, help="Print the counts of what was written as JSON.")
+@json_option("the counts of what was written")
 def export(
     format_: str,
     trace: Path,

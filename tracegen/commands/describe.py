@@ -7,7 +7,7 @@ import click
 
 import tracegen
 from tracegen.commands.options import TRACE_PATH
-from tracegen.console.answers import add_answer_flags, add_charts_flag, check_answer_file, show_answer
+from tracegen.console.answers import AnswerOutput, answer_options, json_option
 from tracegen.console.commands import command
 from tracegen.describe.charts import list_charts
 from tracegen.describe.diff import compare_traces
@@ -21,15 +21,13 @@ from tracegen.errors import escape_controls
     epilog="Example: tracegen info trace.parquet -o trace.html",
 )
 @click.argument("trace", type=TRACE_PATH)
-@add_charts_flag
-@add_answer_flags
-def info(trace: Path, output: Path | None, charts: Path | None, as_json: bool, force: bool) -> None:
+@answer_options(has_charts=True)
+def info(trace: Path, output: AnswerOutput) -> None:
     """Describe a trace: counts, lengths, reuse by source and distance, provenance."""
-    check_answer_file(output, force=force)
     opened = tracegen.read(trace)
     facts, reuse = describe(opened), measure_reuse(opened)
-    drawn = list_charts(opened, facts, reuse) if output or charts else []
-    show_answer(answer_trace(facts, reuse, drawn), output, charts, as_json=as_json)
+    drawn = list_charts(opened, facts, reuse) if output.file or output.charts else []
+    output.show(answer_trace(facts, reuse, drawn))
 
 
 @command(
@@ -37,7 +35,7 @@ def info(trace: Path, output: Path | None, charts: Path | None, as_json: bool, f
     epilog="Example: tracegen validate trace.parquet",
 )
 @click.argument("trace", type=TRACE_PATH)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option("the ops and the violations")
 def validate(trace: Path, as_json: bool) -> None:
     """Check every invariant of the format.
 
@@ -72,11 +70,10 @@ def validate(trace: Path, as_json: bool) -> None:
 )
 @click.argument("a", type=TRACE_PATH)
 @click.argument("b", type=TRACE_PATH)
-@add_answer_flags
-def diff(a: Path, b: Path, output: Path | None, as_json: bool, force: bool) -> None:
+@answer_options(example="-o diff.md")
+def diff(a: Path, b: Path, output: AnswerOutput) -> None:
     """Print where two traces first differ, and which totals differ; exits 1 if anything differs."""
-    check_answer_file(output, force=force)
     answer = compare_traces(tracegen.read(a), tracegen.read(b))
-    show_answer(answer, output, as_json=as_json)
+    output.show(answer)
     if not answer.data["equal"]:
         raise click.exceptions.Exit(1)

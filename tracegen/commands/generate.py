@@ -7,6 +7,7 @@ from typing import Final
 import click
 
 from tracegen.commands.options import ReportedTrace, add_output_flags, report_trace, warn
+from tracegen.console.answers import json_option
 from tracegen.console.command_line import SECONDS, Quantity
 from tracegen.console.commands import Name, Word, command, option_group
 from tracegen.console.progress_bars import show_progress
@@ -205,12 +206,7 @@ def _parse_settings(settings: tuple[str, ...]) -> dict[str, object]:
 
 @command(epilog="Example: tracegen recipes chat")
 @click.argument("name", required=False, type=Name(loading.list_shipped))
-@click.option(
-    "--json",
-    "as_json",
-    is_flag=True,
-    help="Print a JSON object: the purpose of each recipe, by name.",
-)
+@json_option("the purpose of each recipe, by name")
 def recipes(name: str | None, as_json: bool) -> None:
     """List the recipes that come with the package, or print one."""
     if name is not None:

@@ -11,6 +11,7 @@ import click
 from click.core import ParameterSource
 
 import tracegen
+from tracegen.console.answers import json_option
 from tracegen.console.command_line import Commands
 from tracegen.console.commands import option_group
 from tracegen.errors import InputError
@@ -56,7 +57,7 @@ _OUTPUT_FLAGS = (
         help="Write a folder of files with N ops (or up to 262,143 more) each, not one file.",
     ),
     click.option("--force", is_flag=True, help="Replace the output if it exists."),
-    click.option("--json", "as_json", is_flag=True, help="Print the trace's metadata as JSON."),
+    json_option("the trace's metadata"),
 )
 
 

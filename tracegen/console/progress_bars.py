@@ -14,16 +14,15 @@ def show_progress(
     task: str,
     unit: str,
     total: int | None,
-    *,
-    delay_s: float = 0,
 ) -> Iterator[Advance]:
     """Show a progress bar inside the context, if standard error is a terminal and there is work.
+
+    It appears once work has taken a second; most takes less.
 
     Args:
         task: the work, shown before the bar.
         unit: unit of its amount; amounts are shown as k, M, ….
         total: the whole amount; None if it is not known.
-        delay_s: seconds before the bar appears; shorter work shows none.
     """
     with tqdm(
         desc=task,
@@ -32,7 +31,7 @@ def show_progress(
         unit_scale=True,
         disable=True if total == 0 else None,
         leave=False,
-        delay=delay_s,
+        delay=1,
         ncols=get_terminal_size().columns,  # some terminals report 0, which hides the bar
     ) as bar:
         yield bar.update

@@ -9,12 +9,8 @@ import click
 from replayer.options.command_line import group_options
 from replayer.options.progress import add_progress_option
 from replayer.options.run_groups import DeviceOptions
+from tracegen.console.answers import json_option
 from tracegen.console.commands import Decorator, option_group
-
-
-def json_option(content: str) -> Decorator:
-    """Return an option --json, `as_json`, whose help names what is printed."""
-    return click.option("--json", "as_json", is_flag=True, help=f"Print JSON: {content}.")
 
 
 def output_option(text: str, metavar: str | None = None) -> Decorator:

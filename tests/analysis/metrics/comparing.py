@@ -9,7 +9,8 @@ import pytest
 
 from analysis.log.columns import KEPT
 from analysis.log.counted import OPEN_COLUMNS, RequestBounds
-from analysis.log.log import Log, Targets
+from analysis.log.log import Log
+from analysis.log.targets import Targets
 from analysis.runs.opening import open_run
 from analysis.runs.reading import load_stretches
 from analysis.summary import summary

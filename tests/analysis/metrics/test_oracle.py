@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from analysis.log.log import Targets
+from analysis.log.targets import Targets
 from analysis.summary import summary
 from analysis.summary.distributions import TABLES
 from tests.analysis import metric_oracle

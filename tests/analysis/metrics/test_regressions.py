@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from analysis.log import quantiles as spreads
-from analysis.log.log import Targets
+from analysis.log.targets import Targets
 from analysis.summary import summary
 from analysis.summary.distributions import TABLES
 from tests.analysis import metric_oracle

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import polars as pl
 
-from analysis.log.log import Targets
+from analysis.log.targets import Targets
 from analysis.summary import summary
 from analysis.summary.distributions import TABLES
 from tests.analysis.metrics.comparing import assert_same, open_log_of

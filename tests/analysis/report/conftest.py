@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.log.log import Targets
+from analysis.log.targets import Targets
 from analysis.report.answer import make_report
 from analysis.report.data import Gathered, gather
 from tests.analysis.comparison.crafting import craft

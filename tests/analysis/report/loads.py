@@ -6,7 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from analysis.log.log import Targets
+from analysis.log.targets import Targets
 from analysis.report.data import Gathered
 from analysis.report.systems import Subject
 from analysis.runs.run import Doubt

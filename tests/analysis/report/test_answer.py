@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from analysis.comparison.intervals import compute_statistics, summarise_metric
-from analysis.log.log import Targets
+from analysis.log.targets import Targets
 from analysis.metrics.catalogue import CATALOGUE
 from analysis.report.answer import format_state, make_report
 from analysis.report.comparisons import draw_spread

@@ -5,7 +5,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from analysis.log.log import Targets
+from analysis.log.targets import Targets
 from analysis.report.charts import limit_systems, list_run_charts
 from analysis.report.data import Gathered, find_moments, gather
 from tests.analysis.metrics.comparing import log_of

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.cli import main
-from analysis.log.log import Targets
+from analysis.log.targets import Targets
 from analysis.report.data import gather
 from analysis.report.systems import LONGEST, Subject, assign_labels, name_groups
 from analysis.summary.summary import summarise

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.log.log import Targets
+from analysis.log.targets import Targets
 from analysis.report.data import Gathered
 from analysis.report.figures import list_load_figures
 from analysis.report.load import (

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from analysis.comparison.predictions import tabulate_errors
-from analysis.log.log import Targets
+from analysis.log.targets import Targets
 from analysis.report.answer import format_state, make_report
 from analysis.report.comparisons import describe_predicted, find_predicted
 from analysis.report.data import Gathered, gather
