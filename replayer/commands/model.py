@@ -98,7 +98,7 @@ def _answer(described: ModelDescription) -> Answer:
         subject.append(f"{described.layers_without_cache} layers keep nothing, or share another layer's")
     if described.counts_windows_in_full:
         subject.append("plans charge its windows in full under this name; pass its config.json otherwise")
-    units = [[one.tokens, one.rank_bytes, one.unit] for one in described.layouts]
+    units: list[list[Cell]] = [[one.tokens, one.rank_bytes, one.unit] for one in described.layouts]
     return Answer(
         title=described.name,
         subject=subject,
@@ -113,7 +113,7 @@ def _answer(described: ModelDescription) -> Answer:
 
 def _tabulate_groups(groups: Sequence[GroupDescription]) -> Table:
     headings = ("group", "layers", "tokens kept", "bytes per token and layer", "bytes per token", "state")
-    rows = [
+    rows: list[list[Cell]] = [
         [
             one.kind,
             one.layers,
