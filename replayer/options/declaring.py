@@ -9,7 +9,7 @@ from tracegen.console.commands import Word
 
 
 class Declared(NamedTuple):
-    """What an option is besides its type and its default.
+    """An option, apart from its type and its default.
 
     Attributes:
         help: what it does.
@@ -38,7 +38,7 @@ class OptionTable:
 
 
 def option(default: object, *attributes: Any, **more: Any) -> Any:
-    """Declare an option: its default, and the attributes of `Declared`."""
+    """Declare an option by its default and the attributes of `Declared`."""
     return field(default=default, metadata={"option": Declared(*attributes, **more)})
 
 
