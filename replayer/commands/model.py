@@ -1,7 +1,7 @@
 """`replayer model`: the geometry of a model's KV cache, in integers."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 
 import click
@@ -14,7 +14,8 @@ from replayer.options.types import whole_number
 from tracegen.console.answers import json_option
 from tracegen.console.commands import Name, Word, command
 from tracegen.errors import format_count
-from views.tables import align
+from views.answer import Answer, Cell, Column, Figure, Table
+from views.text import render_text
 
 _MOST = 1_000_000
 
@@ -73,86 +74,70 @@ def model(
     if as_json:
         content = [asdict(one) for one in described]
         click.echo(json.dumps(content if name is None else content[0], indent=2))
-    elif name is None:
-        click.echo("\n".join(_align(_list_names(described))))
     else:
-        click.echo("\n".join(_render(described[0])))
+        answer = _list_known(described) if name is None else _answer(described[0])
+        click.echo(render_text(answer), nl=False)
 
 
-def _list_names(described: Sequence[ModelDescription]) -> Iterator[Sequence[str]]:
-    yield "model", "layers", "bytes per token", "state bytes"
-    for one in described:
-        yield (
-            one.name,
-            f"{one.layers}",
-            f"{one.bytes_per_token:,}",
-            _format_bytes(one.state_bytes_per_object),
-        )
+def _list_known(described: Sequence[ModelDescription]) -> Answer:
+    headings = ("model", "layers", "bytes per token", "state bytes")
+    models = [[one.name, one.layers, one.bytes_per_token, one.state_bytes_per_object or None] for one in described]
+    return Answer(
+        title="Known models",
+        sentence="`replayer model NAME|FILE` describes one of them, or that of a config.json",
+        tables=[_tabulate("models", headings, models)],
+    )
 
 
-def _render(described: ModelDescription) -> Iterator[str]:
+def _answer(described: ModelDescription) -> Answer:
     sharding = described.sharding
     ranks = format_count(sharding.tensor_parallel, "tensor-parallel rank")
     stages = format_count(sharding.pipeline_parallel, "pipeline stage")
-    yield f"{described.name}: {described.layers} layers; {sharding.dtype}, {ranks}, {stages}"
+    subject = [f"{described.layers} layers; {sharding.dtype}, {ranks}, {stages}"]
     if described.layers_without_cache:
-        yield f"  {described.layers_without_cache} layers keep nothing, or share another layer's"
+        subject.append(f"{described.layers_without_cache} layers keep nothing, or share another layer's")
     if described.counts_windows_in_full:
-        yield "  plans charge its windows in full under this name; pass its config.json otherwise"
-    yield ""
-    yield from _align(_list_groups(described.groups))
-    yield ""
-    yield from _align(_list_totals(described))
-    yield ""
-    yield from _align(_list_units(described))
+        subject.append("plans charge its windows in full under this name; pass its config.json otherwise")
+    units: list[list[Cell]] = [[one.tokens, one.rank_bytes, one.unit] for one in described.layouts]
+    return Answer(
+        title=described.name,
+        subject=subject,
+        sentence=f"a token takes {described.bytes_per_token:,} bytes on a rank of the largest stage",
+        figures=_list_totals(described),
+        tables=[
+            _tabulate_groups(described.groups),
+            _tabulate("unit in vLLM, where it is known", ("tokens", "bytes", "unit"), units),
+        ],
+    )
 
 
-def _list_groups(groups: Sequence[GroupDescription]) -> Iterator[Sequence[str]]:
-    yield "group", "layers", "tokens kept", "bytes per token and layer", "bytes per token", "state"
-    for group in groups:
-        kept = "none" if group.kind == "state" else "all"
-        yield (
-            group.kind,
-            f"{group.layers}",
-            kept if group.window is None else f"{group.window:,}",
-            _format_bytes(group.layer_bytes_per_token),
-            _format_bytes(group.bytes_per_token),
-            _format_bytes(group.state_bytes),
-        )
+def _tabulate_groups(groups: Sequence[GroupDescription]) -> Table:
+    headings = ("group", "layers", "tokens kept", "bytes per token and layer", "bytes per token", "state")
+    rows: list[list[Cell]] = [
+        [
+            one.kind,
+            one.layers,
+            one.window or ("none" if one.kind == "state" else "all"),
+            one.layer_bytes_per_token or None,
+            one.bytes_per_token or None,
+            one.state_bytes or None,
+        ]
+        for one in groups
+    ]
+    return _tabulate("layers that keep the same", headings, rows)
 
 
-def _list_totals(described: ModelDescription) -> Iterator[Sequence[str]]:
-    is_sharded = described.sharding.tensor_parallel * described.sharding.pipeline_parallel > 1
-    yield "a rank of the largest stage" if is_sharded else "in all", "bytes"
-    yield "token", f"{described.bytes_per_token:,}"
+def _tabulate(title: str, headings: Sequence[str], rows: Sequence[Sequence[Cell]]) -> Table:
+    return Table(title=title, columns=[Column(heading) for heading in headings], rows=rows)
+
+
+def _list_totals(described: ModelDescription) -> list[Figure]:
+    """Return the bytes on a rank of the largest stage."""
+    totals = {"token": described.bytes_per_token}
     if described.window:
-        yield (
-            f"token beyond the last {described.window:,}",
-            f"{described.bytes_per_token - described.windowed_bytes_per_token:,}",
-        )
+        beyond = described.bytes_per_token - described.windowed_bytes_per_token
+        totals[f"token beyond the last {described.window:,}"] = beyond
     if described.state_bytes_per_object:
-        yield "state, once per object", f"{described.state_bytes_per_object:,}"
-    for tokens, size in described.sequence_bytes.items():
-        yield f"object of {tokens:,} tokens", f"{size:,}"
-
-
-def _list_units(described: ModelDescription) -> Iterator[Sequence[str]]:
-    yield "engine", "tokens", "bytes", "unit"
-    for layout in described.layouts:
-        yield layout.engine, f"{layout.tokens:,}", f"{layout.rank_bytes:,}", layout.unit
-
-
-def _format_bytes(size: int) -> str:
-    """Format a number of bytes; nothing is a dash."""
-    return f"{size:,}" if size else "-"
-
-
-def _align(rows: Iterator[Sequence[str]]) -> list[str]:
-    """Align rows in columns: words to the left, numbers to the right."""
-    header, *body = rows
-    is_number = [all(map(_is_numeric, column)) for column in zip(*body, strict=True)]
-    return [f"  {line}" for line in align([header, *body], is_number)]
-
-
-def _is_numeric(cell: str) -> bool:
-    return cell[:1].isdigit() or cell in ("-", "all", "none")
+        totals["state, once per object"] = described.state_bytes_per_object
+    totals |= {f"object of {tokens:,} tokens": size for tokens, size in described.sequence_bytes.items()}
+    return [Figure(name=label, label=f"{label}, in bytes", value=size) for label, size in totals.items()]

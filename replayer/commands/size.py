@@ -8,6 +8,7 @@ from typing import Any, Final
 import click
 
 from replayer.options.command_line import config_options, plan_options
+from replayer.options.declaring import list_options
 from replayer.options.resolving import PLAN_GROUPS, overlay_recipe, resolve_plan
 from replayer.options.types import PLAIN, SHARE, UNLIMITED
 from replayer.planning.counts import BYS
@@ -89,8 +90,7 @@ def size(
     unset: dict[str, object] = {"cpu_mem_gb": Decimal(0), "storage_capacity_gb": UNLIMITED}
     # A reference order depends on the sizes, so that plans for two sizes would differ in both.
     unset["order"] = flags["order"] or "trace"
-    names = {name for group in PLAN_GROUPS for name in group.__struct_fields__}
-    given = {name: value for name, value in flags.items() if name in names}
+    given = {name: flags[name] for name in list_options(*PLAN_GROUPS) if name in flags}
     model, options = resolve_plan(opened, overlay_recipe(opened, given | unset))
     with show_progress("sizing", "plan", None) as advance:
         planner = SizePlanner(Plan(opened, options), wanted, advance)

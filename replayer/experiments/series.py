@@ -18,6 +18,7 @@ from replayer.experiments import children
 from replayer.experiments.children import PYTHON, ChildFailedError
 from replayer.live.figures import Agenda, Figures, Screen
 from replayer.options.command_line import option_words, parse_words, profile_words
+from replayer.options.declaring import list_options
 from replayer.options.progress import PROGRESS_TO_PROGRAMS
 from replayer.options.resolving import PLAN_GROUPS
 from replayer.options.run_groups import SpanOptions
@@ -31,7 +32,7 @@ from tracegen.schema import Trace
 SERIES_FILE: Final = "series.json"
 TRACES_FOLDER: Final = "traces"
 RANK_FIELD: Final = "{rank}"
-_PREDICTABLE: Final = frozenset(name for group in (*PLAN_GROUPS, SpanOptions) for name in group.__struct_fields__)
+_PREDICTABLE: Final = frozenset(list_options(*PLAN_GROUPS, SpanOptions))
 """Options that `replayer predict` takes as `replayer run` does."""
 
 

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from replayer.models.geometry import LIMITED, GroupKind, KvGroup, Model
-from replayer.models.layouts import Sharding, UnitLayout, list_layouts
+from replayer.models.layouts import Sharding, UnitLayout, lay_out
 
 SEQUENCE_TOKENS: Final = (1_024, 131_072)
 """Tokens of the sequences whose bytes are described."""
@@ -50,7 +50,7 @@ class ModelDescription:
         window: number of tokens that windowed layers keep; 0: no layer is charged as windowed.
         state_bytes_per_object: bytes of a checkpoint of all states.
         sequence_bytes: bytes of an object by its number of tokens.
-        layouts: units of engines.
+        layouts: vLLM's block, if it is known.
     """
 
     name: str
@@ -76,7 +76,7 @@ def describe_model(model: Model, sharding: Sharding, block_tokens: int) -> Model
         block_tokens: tokens of a vLLM block.
 
     Raises:
-        InputError: the model cannot be divided among that many ranks, or a block has no token.
+        InputError: the model cannot be divided among that many ranks.
     """
     sizes = model.sizes(sharding.dtype, sharding.tensor_parallel, sharding.pipeline_parallel)
     counts: Sequence[int] = SEQUENCE_TOKENS
@@ -93,7 +93,7 @@ def describe_model(model: Model, sharding: Sharding, block_tokens: int) -> Model
         window=sizes.window,
         state_bytes_per_object=sizes.state,
         sequence_bytes=dict(zip(counts, lengths.tolist(), strict=True)),
-        layouts=tuple(list_layouts(model, sharding, block_tokens)),
+        layouts=tuple(lay_out(model, sharding, block_tokens)),
     )
 
 

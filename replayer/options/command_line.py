@@ -1,16 +1,15 @@
 """Options as flags, in `--set KEY=VALUE` and in TOML files, and as words for other processes."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import click
-import msgspec
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
-from replayer.options.declaring import Declared, OptionTable
+from replayer.options.declaring import Declared, OptionTable, list_options
 from replayer.options.resolving import GROUPS, PLAN_GROUPS, Values
 from replayer.options.types import list_of
 from replayer.record.conditions import Tier
@@ -62,24 +61,11 @@ class Setting(click.Option):
         return value, source
 
 
-def fields_of(groups: Iterable[type[OptionTable]]) -> dict[str, tuple[type[OptionTable], Any]]:
-    """Return the group and the field of each option, by name."""
-    fields = [(group, field) for group in groups for field in msgspec.structs.fields(group)]
-    return {field.name: (group, field) for group, field in fields}
-
-
-def declared_as(field: Any) -> tuple[str, Declared]:
-    """Return the help and the other attributes with which a field was declared."""
-    meta = field.type.__metadata__[0]
-    return meta.description, meta.extra["option"]
-
-
-def _describe_default(field: Any) -> str:
-    """Describe the default of a field; empty: there is nothing to say."""
-    _, declared = declared_as(field)
-    if declared.default or field.default in (None, False, ()):
-        return declared.default
-    return f"{field.default:g}" if isinstance(field.default, float) else str(field.default)
+def _describe_default(default: object, declared: Declared) -> str:
+    """Describe the default of an option; empty: there is nothing to say."""
+    if declared.shown or default in (None, False, ()):
+        return declared.shown
+    return f"{default:g}" if isinstance(default, float) else str(default)
 
 
 def group_options(
@@ -101,9 +87,8 @@ def group_options(
         forward: whether the command passes them on to replays (`forwarded_words`).
     """
     options = []  # their values are None unless passed, so that the trace's recipe comes before defaults
-    for name, (group, field) in fields_of(groups).items():
-        text, declared = declared_as(field)
-        default = (defaults or {}).get(name) or _describe_default(field)
+    for name, (group, default, declared) in list_options(*groups).items():
+        shown = (defaults or {}).get(name) or _describe_default(default, declared)
         kind, metavar = _list_of(declared) if name in lists else (declared.kind, declared.metavar)
         option = click.option(
             f"--{name.replace('_', '-')}",
@@ -113,10 +98,10 @@ def group_options(
             type=kind,
             metavar=metavar,
             is_flag=kind is None,
-            multiple=field.default == (),
+            multiple=default == (),
             default=None,
             expose_value=not forward,
-            help=f"{text}  [default: {default}]" if default else text,
+            help=f"{declared.help}  [default: {shown}]" if shown else declared.help,
         )
         if name not in without:
             options.append(option)

@@ -1,53 +1,50 @@
-"""Declarations of options: fields of tables, with default, type, help and conditions."""
+"""Declarations of options: fields of tables, with default, type and help."""
 
+from dataclasses import field, fields
 from typing import Any, ClassVar, NamedTuple, get_args
 
 import click
-import msgspec
 
 from tracegen.console.commands import Word
 
 
 class Declared(NamedTuple):
-    """The attributes of an option that its `Meta` holds besides its help.
+    """An option, apart from its type and its default.
 
     Attributes:
+        help: what it does.
         kind: parses its text, in its unit and range; None: a switch.
         metavar: how the help calls a value.
-        default: what the help says of the default; empty: the default itself, if it says anything.
+        shown: what the help says of the default; empty: the default itself, if it says anything.
         rare: only `--set` and TOML files take it.
-        conditions: the conditions in run.json that it decides.
     """
 
-    kind: click.ParamType[Any] | None
-    metavar: str | None
-    default: str
-    rare: bool
-    conditions: str
+    help: str
+    kind: click.ParamType[Any] | None = None
+    metavar: str | None = None
+    shown: str = ""
+    rare: bool = False
 
 
-class OptionTable(msgspec.Struct, frozen=True, kw_only=True):
-    """Options below one heading of `--help`.
+class OptionTable:
+    """Options below one heading of `--help`: a dataclass.
 
     A field whose default is None follows from the trace, the arrangement or other options.
     """
 
     heading: ClassVar[str]
     example: ClassVar[str]
+    __dataclass_fields__: ClassVar[dict[str, Any]]
 
 
-def declare(
-    text: str,
-    kind: click.ParamType[Any] | None = None,
-    metavar: str | None = None,
-    *,
-    default: str = "",
-    rare: bool = False,
-    conditions: str = "",
-) -> msgspec.Meta:
-    """Declare an option: its help, and the attributes of `Declared`."""
-    declared = Declared(kind, metavar, default, rare, conditions)
-    return msgspec.Meta(description=text, extra={"option": declared})
+def option(default: object, *attributes: Any, **more: Any) -> Any:
+    """Declare an option by its default and the attributes of `Declared`."""
+    return field(default=default, metadata={"option": Declared(*attributes, **more)})
+
+
+def list_options(*groups: type[OptionTable]) -> dict[str, tuple[type[OptionTable], Any, Declared]]:
+    """Return the group, the default and the declaration of each option, by name."""
+    return {one.name: (group, one.default, one.metadata["option"]) for group in groups for one in fields(group)}
 
 
 def one_of(literal: Any) -> Word:

@@ -15,7 +15,7 @@ from msgspec import Meta
 
 from replayer.arrangements.choosing import choose_arrangement
 from replayer.models.known import MODELS, find_model
-from replayer.options.declaring import OptionTable
+from replayer.options.declaring import OptionTable, list_options
 from replayer.options.plan_groups import (
     CapacityOptions,
     LoadOptions,
@@ -65,7 +65,7 @@ GROUPS: Final[dict[str, type[OptionTable]]] = {field.name: field.type for field 
 """The groups by their names in `Options`, in the order of `--help`."""
 PLAN_GROUPS: Final = (ModelOptions, CapacityOptions, RuleOptions, WorkOptions, LoadOptions)
 """The groups that decide a plan; a prediction takes the span, too."""
-_GROUP_OF: Final = {name: group for group, table in GROUPS.items() for name in table.__struct_fields__}
+_GROUP_OF: Final = {name: group for group, table in GROUPS.items() for name in list_options(table)}
 
 
 def make_options(values: Mapping[str, Any]) -> Options:

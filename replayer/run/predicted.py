@@ -144,7 +144,7 @@ class PredictedReplay:
         sizes = zip(TIERS, self.options.usable(), strict=True)
         used = {tier for tier, size in sizes if size != 0}
         throttle = tuple(one for one in self.settings.devices.throttle if one[0] in used)
-        devices = msgspec.structs.replace(self.settings.devices, throttle=throttle)
+        devices = replace(self.settings.devices, throttle=throttle)
         return replace(self.settings, devices=devices)
 
     def _general_warnings(self) -> list[RunWarning]:

@@ -11,22 +11,24 @@ from tests.support import traces
 from tests.support.command_line import here, sentence
 
 GPT_OSS = """\
-gpt-oss-120b: 36 layers; fp16, 2 tensor-parallel ranks, 1 pipeline stage
+gpt-oss-120b
+  36 layers; fp16, 2 tensor-parallel ranks, 1 pipeline stage
   plans charge its windows in full under this name; pass its config.json otherwise
 
+  token, in bytes                            36,864
+  object of 1,024 tokens, in bytes       37,748,736
+  object of 131,072 tokens, in bytes  4,831,838,208
+
+layers that keep the same
   group   layers  tokens kept  bytes per token and layer  bytes per token  state
-  window      18          128                      1,024           18,432      -
-  full        18          all                      1,024           18,432      -
+  window      18  128                              1,024           18,432      –
+  full        18  all                              1,024           18,432      –
 
-  a rank of the largest stage          bytes
-  token                               36,864
-  object of 1,024 tokens          37,748,736
-  object of 131,072 tokens     4,831,838,208
+unit in vLLM, where it is known
+  tokens    bytes  unit
+      16  294,912  block, 18 layers; groups: 1 window + 1 full
 
-  engine        tokens    bytes  unit
-  vLLM              16  294,912  block, 18 layers; groups: 1 window + 1 full
-  TensorRT-LLM      32  589,824  block, window layers
-  TensorRT-LLM      32  589,824  block, full layers
+a token takes 36,864 bytes on a rank of the largest stage
 """
 HYBRID = {
     "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "hidden_size": 64,
@@ -51,9 +53,9 @@ def test_the_geometry_is_printed_in_integers() -> None:
 
 
 def test_all_names_are_listed_without_one() -> None:
-    rows = [line.split() for line in shown().splitlines()[1:]]
+    rows = [line.split() for line in shown().splitlines() if line.startswith("  ")][1:]
     assert [row[0] for row in rows] == list(MODELS)
-    assert ["qwen3-8b", "36", "147,456", "-"] in rows
+    assert ["qwen3-8b", "36", "147,456", "–"] in rows
     assert ["qwen3.5-27b", "64", "65,536", "153,944,064"] in rows
     assert [one["bytes_per_token"] for one in read("--kv-dtype", "fp8")][:2] == [12_288, 65_536]
 
@@ -76,7 +78,7 @@ def test_an_object_is_charged_one_state(tmp_path: Path) -> None:
     config = tmp_path / "mine" / "config.json"
     config.parent.mkdir()
     config.write_text(json.dumps(HYBRID))
-    assert "\n  state, once per object    " in shown(config)
+    assert "\n  state, once per object, in bytes    " in shown(config)
     trace = traces.write(tmp_path / "t.parquet", traces.columns([("w", 0, 1), ("w", 1, 50), ("r", 0, 1), ("r", 1, 50)]))
     flags = ["--model", config, "--order", "trace"]
     planned = json.loads(here("replayer", "plan", trace.path, *flags, "--json").stdout)

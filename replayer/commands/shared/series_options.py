@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from replayer.options.command_line import group_options
+from replayer.options.declaring import list_options
 from replayer.options.progress import add_progress_option
 from replayer.options.run_groups import DeviceOptions
 from tracegen.console.answers import json_option
@@ -20,7 +21,7 @@ def output_option(text: str, metavar: str | None = None) -> Decorator:
 
 def device_option(name: str) -> Decorator:
     """Return one of the options that say how tiers are reached."""
-    return group_options(DeviceOptions, without=set(DeviceOptions.__struct_fields__) - {name})
+    return group_options(DeviceOptions, without=list_options(DeviceOptions).keys() - {name})
 
 
 def series_options(*own: Callable[..., Any], content: str) -> Decorator:

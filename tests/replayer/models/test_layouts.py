@@ -1,38 +1,28 @@
-"""Units of engines: integers by hand, and block sizes that vLLM printed when it started."""
+"""Blocks of vLLM: integers by hand, and block sizes that it printed when it started."""
 
 import pytest
 
 from replayer.models.caches import attention, delta_net, latent_attention, mamba2
 from replayer.models.geometry import Layer, Model
 from replayer.models.known import MODELS
-from replayer.models.layouts import Sharding, list_layouts
-from tracegen.errors import InputError
+from replayer.models.layouts import Sharding, lay_out
 
 DELTA = delta_net(16, 128, 32, 128, kernel=4, state_bytes=4)
 FULL, SLIDING = attention(2, 256), attention(2, 256, window=64)
-
-
-def units(model: Model, sharding: Sharding, block_tokens: int = 16) -> dict[str, list[tuple[int, int]]]:
-    """Tokens and bytes of an engine's units."""
-    found: dict[str, list[tuple[int, int]]] = {}
-    for layout in list_layouts(model, sharding, block_tokens):
-        found.setdefault(layout.engine, []).append((layout.tokens, layout.rank_bytes))
-    return found
 
 
 def hybrid(pattern: tuple[Layer, ...], times: int) -> Model:
     return Model("hybrid", pattern * times)
 
 
-def test_units_of_a_model_that_keeps_every_token() -> None:
-    each = 131_072
-    assert units(MODELS["llama3.1-8b"], Sharding("fp16")) == {
-        "vLLM": [(16, 16 * each)],
-        "SGLang HiCache": [(64, 64 * each)],
-        "LMCache": [(256, 256 * each)],
-        "TensorRT-LLM": [(32, 32 * each)],
-    }
-    assert units(MODELS["llama3.1-8b"], Sharding("fp8", 2, 2), 64)["vLLM"] == [(64, 64 * each // 8)]
+def blocks(model: Model, sharding: Sharding, block_tokens: int = 16) -> list[tuple[int, int]]:
+    """Tokens and bytes of the block, if it is known."""
+    return [(layout.tokens, layout.rank_bytes) for layout in lay_out(model, sharding, block_tokens)]
+
+
+def test_a_block_of_a_model_that_keeps_every_token() -> None:
+    assert blocks(MODELS["llama3.1-8b"], Sharding("fp16")) == [(16, 16 * 131_072)]
+    assert blocks(MODELS["llama3.1-8b"], Sharding("fp8", 2, 2), 64) == [(64, 64 * 131_072 // 8)]
 
 
 @pytest.mark.parametrize(
@@ -46,12 +36,12 @@ def test_units_of_a_model_that_keeps_every_token() -> None:
     ],
 )
 def test_a_block_is_raised_to_the_size_of_a_state(model: Model, dtype: str, tokens: int, size: int) -> None:
-    assert units(model, Sharding(dtype)) == {"vLLM": [(tokens, size)]}
+    assert blocks(model, Sharding(dtype)) == [(tokens, size)]
 
 
 def test_a_block_that_is_large_enough_stays() -> None:
     model = hybrid(((DELTA,), (FULL,)), 2)
-    assert units(model, Sharding("fp8"), 4096) == {"vLLM": [(4096, 4096 * 1024 * 2)]}
+    assert blocks(model, Sharding("fp8"), 4096) == [(4096, 4096 * 1024 * 2)]
 
 
 @pytest.mark.parametrize(
@@ -66,17 +56,14 @@ def test_a_block_that_is_large_enough_stays() -> None:
 )
 def test_groups_have_equally_many_layers(full: int, sliding: int, layers: int, groups: str) -> None:
     model = Model("hybrid", ((FULL,),) * full + ((SLIDING,),) * sliding)
-    found = next(layout for layout in list_layouts(model, Sharding("fp16"), 16) if layout.engine == "vLLM")
+    (found,) = lay_out(model, Sharding("fp16"), 16)
     assert found.unit == f"block, {layers} layers; groups: {groups}"
     assert (found.tokens, found.rank_bytes) == (16, 16 * 2048 * layers)
 
 
 def test_a_stage_has_its_part_of_each_group() -> None:
     model = hybrid(((SLIDING,), (SLIDING,), (FULL,)), 4)
-    assert units(model, Sharding("fp16", 1, 2)) == {
-        "vLLM": [(16, 16 * 2048 * 2)],
-        "TensorRT-LLM": [(32, 32 * 2048 * 4), (32, 32 * 2048 * 2)],
-    }
+    assert blocks(model, Sharding("fp16", 1, 2)) == [(16, 16 * 2048 * 2)]
 
 
 UNKNOWN = {
@@ -88,9 +75,4 @@ UNKNOWN = {
 
 @pytest.mark.parametrize("name", UNKNOWN)
 def test_what_vllm_does_is_said_only_where_it_is_known(name: str) -> None:
-    assert not set(units(UNKNOWN[name], Sharding("fp16"))) & {"vLLM", "LMCache", "SGLang HiCache"}
-
-
-def test_a_block_has_tokens() -> None:
-    with pytest.raises(InputError, match="block_tokens 0: must be 1 or more"):
-        list_layouts(MODELS["tiny-1b"], Sharding("fp16"), 0)
+    assert not lay_out(UNKNOWN[name], Sharding("fp16"), 16)

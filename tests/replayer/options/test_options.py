@@ -13,14 +13,12 @@ import replayer.cli
 import tracegen.cli
 from replayer.options.command_line import (
     Setting,
-    declared_as,
-    fields_of,
     forwardable_options,
     option_words,
     parse_words,
 )
+from replayer.options.declaring import list_options
 from replayer.options.resolving import GROUPS, make_options, overlay_recipe, resolve_plan
-from replayer.record.conditions import CONDITION_GROUPS
 from tests.support import traces
 from tests.support.command_line import here, sentence
 from tracegen.console.commands import Command
@@ -58,18 +56,10 @@ def test_the_help_of_a_command_fits_a_head(command: click.Command) -> None:
 
 
 def test_an_option_has_one_declaration() -> None:
-    names = [name for group in GROUPS.values() for name in group.__struct_fields__]
-    assert len(names) == len(set(names)) == len(fields_of(GROUPS.values()))
+    names = [name for group in GROUPS.values() for name in list_options(group)]
+    assert len(names) == len(set(names))
     flags = {param.name for param in replayer.cli.main.commands["run"].params if isinstance(param, Setting)}
     assert set(names) <= flags
-
-
-def test_each_condition_follows_from_an_option_or_the_run() -> None:
-    declared = [declared_as(field)[1].conditions.split() for _, field in fields_of(GROUPS.values()).values()]
-    of_model = {"windowed_bytes_per_token", "attention_window", "state_bytes_per_object"}
-    assert {name for names in declared for name in names} | of_model | {"part", "ranks"} == {
-        name for names in CONDITION_GROUPS.values() for name in names
-    }
 
 
 def test_set_help_explains_the_options_that_are_no_flags() -> None:
