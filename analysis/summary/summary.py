@@ -162,7 +162,7 @@ def _provenance(run: Run) -> Provenance:
     return Provenance(
         status=run.status,
         executed_ops=run.executed_ops,
-        is_cut=any(cut_s is not None for cut_s in run.cuts),
+        is_cut=any(info.cut_s is not None for info in run.infos),
         trace_fingerprint=run.trace_fingerprint,
         plan_fingerprint=run.executed_fingerprint,
         conditions=run.conditions,
