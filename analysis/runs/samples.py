@@ -106,4 +106,5 @@ def sum_samples(samples: pl.DataFrame, since_ns: int, processes: int | None = No
     if not is_known:
         return None
     steady = counting.filter(pl.col("time_ns") > since_ns)
-    return Moved(*counting.select(names).sum().row(0), steady.select(names[0]).sum().item())
+    read, written = counting.select(names).sum().row(0)
+    return Moved(read, written, steady.select(names[0]).sum().item())
