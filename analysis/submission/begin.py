@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 import msgspec
 import yaml
 
-from analysis.submission.package_tree import MOST_BYTES, Begun, Submission, flatten, read_json
+from analysis.submission.package_tree import MOST_BYTES, Begun, Submission, flatten_tree, read_json
 from replayer.schema import check_file
 from tracegen.errors import InputError
 
@@ -143,7 +143,7 @@ def read_description(path: Path) -> tuple[Description, list[str]]:
     try:
         check_file(path, MOST_BYTES)
         content = msgspec.yaml.decode(path.read_bytes())
-        empty = [name for name, value in flatten(content).items() if value is None]
+        empty = [name for name, value in flatten_tree(content).items() if value is None]
         return msgspec.convert(content, Description), empty
     except (OSError, ValueError) as error:  # msgspec's errors are ValueErrors
         reason = str(error).splitlines()[0]

@@ -15,7 +15,7 @@ from analysis.submission.package_tree import (
     SCHEMA,
     Submission,
     find_run_directory,
-    flatten,
+    flatten_tree,
     list_ranks,
     parse_number,
 )
@@ -171,7 +171,7 @@ def _find(statistic: Any, values: Iterable[float | None]) -> float | None:
 
 def find_differences(claimed: Any, computed: Any) -> Iterator[str]:
     """Phrase the differences between the tree of JSON that a package has and the one that its logs give."""
-    trees = flatten(claimed), flatten(computed)
+    trees = flatten_tree(claimed), flatten_tree(computed)
     for place in trees[1] | trees[0]:
         own, ours = (tree.get(place, ...) for tree in trees)
         is_rounded = isinstance(own, float) and isinstance(ours, float) and math.isclose(own, ours, rel_tol=CLOSE)

@@ -176,11 +176,11 @@ class Package:
                 yield f"{name} is not a regular file; a package contains the file itself"
 
 
-def flatten(tree: Any, place: str = "") -> dict[str, Any]:
+def flatten_tree(tree: Any, place: str = "") -> dict[str, Any]:
     """Return the values of a tree of JSON or YAML by their dotted names."""
     if isinstance(tree, dict | list):
         inner = tree.items() if isinstance(tree, dict) else enumerate(tree)
-        parts = [flatten(part, f"{place}.{name}".lstrip(".")) for name, part in inner]
+        parts = [flatten_tree(part, f"{place}.{name}".lstrip(".")) for name, part in inner]
         return {name: value for part in parts for name, value in part.items()}
     return {place: tree}
 
