@@ -16,5 +16,5 @@ def metrics(names: tuple[str, ...], output: AnswerOutput) -> None:
     """
     from analysis.summary import glossary
 
-    terms = glossary.find_terms(names)
-    output.show(glossary.answer_terms(terms, has_tables=not names), content=glossary.as_json(terms))
+    families = glossary.find_families(names)
+    output.show(glossary.answer_families(families, has_tables=not names), content=glossary.as_json(families))

@@ -10,7 +10,7 @@ from analysis.submission.rules import DIVISIONS, RULES
 from tracegen.console.answers import AnswerOutput, answer_options, json_option, show_text
 from tracegen.console.commands import Command, Word
 from tracegen.console.progress_bars import show_progress
-from tracegen.errors import InputError, format_count
+from tracegen.errors import format_count
 
 
 @click.group()
@@ -107,53 +107,27 @@ def package(work: Path, results: Path) -> None:
 
 @submission.command(cls=Command, epilog="Example: analysis submission validate results/closed/acme")
 @click.argument("directory", type=click.Path(path_type=Path))
-@click.option(
-    "--trace",
-    "traces",
-    multiple=True,
-    metavar="OPTION=FILE",
-    help="Trace of an option of OPEN that cannot be generated; {rank} stands for the rank's number.",
-)
 @json_option("an array with an object for each system")
 @click.pass_context
-def validate(ctx: click.Context, directory: Path, traces: tuple[str, ...], as_json: bool) -> None:
+def validate(ctx: click.Context, directory: Path, as_json: bool) -> None:
     """Check files, runs, traces, conditions and claims of a package.
 
     Needs only the package: computes every metric again from its logs, makes traces and plans
     again and compares every row with them. Exits 1 if it finds a problem.
     """
-    from msgspec.structs import replace
-
     from analysis.submission import validate as validation
     from analysis.submission.package_tree import find_packages
     from views.exports import render_json
     from views.text import render_text
 
-    given = dict(_parse_trace(text) for text in traces)
     packages = find_packages(directory)
-    verdicts = [validation.validate(package, given, show_progress) for package in packages]
-    retry = f"analysis submission validate {directory} --trace"
-    answers = [
-        replace(validation.answer_verdict(verdict), next=[f"{retry} {option}=FILE" for option in verdict.untied])
-        for verdict in verdicts
-    ]
+    verdicts = [validation.validate(package, show_progress) for package in packages]
+    answers = list(map(validation.answer_verdict, verdicts))
     if as_json:
         show_text(f"[{', '.join(map(render_json, answers))}]")
     else:
         show_text("\n".join(map(render_text, answers)))
     ctx.exit(1 if any(verdict.problems for verdict in verdicts) else 0)
-
-
-def _parse_trace(text: str) -> tuple[str, Path]:
-    option, equals, file = text.partition("=")
-    if not equals or not file:
-        raise InputError(
-            "not OPTION=FILE",
-            "write for example option_1=trace.parquet",
-            subject=text,
-            setting="traces",
-        )
-    return option, Path(file)
 
 
 @submission.command(

@@ -1,12 +1,10 @@
 """Comparison of a run's rows with its plan, which another process makes again from the trace."""
 
-import itertools
 import json
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -30,23 +28,6 @@ EXECUTED: Final = frozenset(
 """Conditions that do not determine a plan."""
 
 
-@dataclass(frozen=True)
-class Planned:
-    """A plan that was made again.
-
-    Attributes:
-        counts: the output of `replayer plan --json`.
-        moves: the file of its moves.
-    """
-
-    counts: PlanInfo
-    moves: Path
-
-
-class ChildError(InputError):
-    """A command of this tool that failed in a process of its own; the exit code is 2."""
-
-
 def run_child(*command: object, subject: str, timeout_s: float | None = None) -> str:
     """Run a command of this tool in a process of its own, and return its output.
 
@@ -56,21 +37,21 @@ def run_child(*command: object, subject: str, timeout_s: float | None = None) ->
         timeout_s: time limit in s; None: no limit.
 
     Raises:
-        ChildError: the command failed, or exceeded the time limit.
+        InputError: the command failed, or exceeded the time limit.
     """
     words = [sys.executable, "-P", "-m", *map(str, command)]
     try:
         process = subprocess.run(words, check=False, capture_output=True, text=True, timeout=timeout_s)
     except subprocess.TimeoutExpired:
         problem = f"it took more than {timeout_s:g} s"
-        raise ChildError(problem, "check the run together with its trace", subject=subject) from None
+        raise InputError(problem, "check the run together with its trace", subject=subject) from None
     if process.returncode:
         lines = process.stderr.strip().splitlines() or [f"it ended with {process.returncode}"]
-        raise ChildError(lines[-1].removeprefix("Error: ").removesuffix("."), subject=subject)
+        raise InputError(lines[-1].removeprefix("Error: ").removesuffix("."), subject=subject)
     return process.stdout
 
 
-def plan_anew(trace: Path, place: Path, info: RunInfo, moves: Path) -> Planned:
+def plan_anew(trace: Path, place: Path, info: RunInfo, moves: Path) -> PlanInfo:
     """Plan a trace under the conditions of a run.
 
     Args:
@@ -90,14 +71,7 @@ def plan_anew(trace: Path, place: Path, info: RunInfo, moves: Path) -> Planned:
     if ops > MOST_OPS:
         raise InputError(f"its plan has {ops:,} ops; at most {MOST_OPS:,} can be planned again", subject=place)
     words = ("replayer", "plan", trace, "--like", place, "--moves", moves, "--json")
-    output = run_child(*words, subject=f"{place}: its plan")
-    return Planned(msgspec.json.decode(output, type=PlanInfo), moves)
-
-
-def identify_plan(info: RunInfo) -> str:
-    """Return a key that runs of one plan share: the trace and the conditions that determine it."""
-    conditions = {name: value for name, value in to_plain(info.conditions).items() if name not in EXECUTED}
-    return json.dumps([info.trace.fingerprint, conditions], sort_keys=True)
+    return msgspec.json.decode(run_child(*words, subject=f"{place}: its plan"), type=PlanInfo)
 
 
 def has_plan(info: RunInfo) -> bool:
@@ -105,37 +79,51 @@ def has_plan(info: RunInfo) -> bool:
     return kind_of(info.conditions) in ("trace", "reference")
 
 
-def find_deviations(place: Path, info: RunInfo, planned: Planned) -> Iterator[Doubt]:
-    """Yield a doubt for each difference between a run and its trace.
+class Plans:
+    """Plans that are made again in a folder, one at a time: runs that share one come after one another.
 
     Args:
-        place: the run directory of one process.
-        info: its run.json.
-        planned: the plan of the trace that it replayed, made again.
+        folder: the folder for the moves of a plan, which may be gigabytes.
     """
-    texts = _compare_plan(place, info, planned), _compare_rows(place, info, planned)
-    return make_doubts(itertools.chain(*texts))
+
+    def __init__(self, folder: Path) -> None:
+        self._moves = folder / "moves.parquet"
+        self._key = ""
+        self._fingerprint: str | None = None
+
+    def find_deviations(self, trace: Path, place: Path, info: RunInfo) -> Iterator[Doubt]:
+        """Yield a doubt for each difference between the run of one process and its trace.
+
+        Args:
+            trace: the trace that it replayed.
+            place: the run directory.
+            info: its run.json.
+
+        Raises:
+            InputError: as `plan_anew`; or the log cannot be read.
+        """
+        conditions = {name: value for name, value in to_plain(info.conditions).items() if name not in EXECUTED}
+        key = json.dumps([info.trace.fingerprint, conditions], sort_keys=True) if has_plan(info) else str(place)
+        if key != self._key:
+            self._moves.unlink(missing_ok=True)
+            self._fingerprint = plan_anew(trace, place, info, self._moves).plan_fingerprint
+            self._key = key
+        yield from make_doubts(self._list_differences(place, info))
+
+    def _list_differences(self, place: Path, info: RunInfo) -> Iterator[str]:
+        expected, claimed = str(self._fingerprint), info.plan_fingerprint
+        # The plan of a live run, or in the order of another run, follows from its rows alone.
+        if has_plan(info) and claimed not in (None, expected):
+            yield f"run.json of {place} names the plan {claimed[:12]}…, its trace gives {expected[:12]}…"
+        yield from _compare_rows(place, info, self._moves)
 
 
-def _compare_plan(place: Path, info: RunInfo, planned: Planned) -> Iterator[str]:
-    """Compare the plan in run.json with the plan of the trace.
-
-    The plan of a live run, or in the order of another run, follows from its rows alone.
-    """
-    if not has_plan(info):
-        return
-    expected = str(planned.counts.plan_fingerprint)
-    claimed = info.plan_fingerprint
-    if claimed is not None and claimed != expected:
-        yield f"run.json of {place} names the plan {claimed[:12]}…, its trace gives {expected[:12]}…"
-
-
-def _compare_rows(place: Path, info: RunInfo, planned: Planned) -> Iterator[str]:
+def _compare_rows(place: Path, info: RunInfo, plan: Path) -> Iterator[str]:
     """Compare every row with the plan; every move below executed_ops must be a row."""
     differences = Counter[str]()
     with explain_unreadable(place):
-        for rows, moves in _stretches(place, info, planned.moves):
-            trades = _find_trades(rows, moves, planned.moves)
+        for rows, moves in _stretches(place, info, plan):
+            trades = _find_trades(rows, moves, plan)
             differences.update(_count_strange_rows(_undo_trades(rows, moves, trades), moves))
             due = moves.filter(pl.col("position") < (info.executed_ops or 0))
             differences["missing moves"] += due.join(rows, on=AT, how="anti").height

@@ -71,20 +71,15 @@ def sum_by_cell(rows: pl.LazyFrame, executed_ops: int | None = None) -> pl.DataF
         - the columns that the rows share, `rows` (their number), and the sums of SUMS;
         - the first start_ns, last_start_ns and the last end_ns;
         - least_position, most_position, least_rank, most_rank and most_request_id;
-        - most_stamp_ns and most_ns (of times);
         - nulls: the number of nulls in required columns, 0 in honest logs;
-        - minima that are at least 0 in honest logs: least_number of ids and counts; least_step_ns
-          of stamps, and from one stamp to the next; least_time_ns of times, and of the part of a
-          move that is neither reading nor writing; least_host_{read,write}_ns of the part that is
-          spent outside system calls.
+        - least: the minimum of what is at least 0 in honest logs: ids, counts, stamps, the time from one
+          stamp to the next, times, and the part of a move that is neither reading nor writing;
+        - least_host_{read,write}_ns: that of the part of a read or write outside system calls;
+        - most_stamp_ns and most_ns (of times).
     """
     beyond = pl.lit(False) if executed_ops is None else pl.col("position") >= executed_ops
     classes = {**_CELL_CLASSES, "beyond": (beyond, 2)}
-    cells = (
-        rows.group_by(pack_classes(classes).alias("code"))
-        .agg(*_sums(), *_extremes(), *_minima(), _null_count())
-        .collect(engine="streaming")
-    )
+    cells = rows.group_by(pack_classes(classes).alias("code")).agg(*_sums(), *_extremes()).collect(engine="streaming")
     codes = _unpack(cells, classes)
     flags = [pl.Series(name, codes[name] == 1) for name in ("warmup", "first", "beyond")]
     size_class = pl.Series("size_class", codes["size_class"])
@@ -100,39 +95,22 @@ def _sums() -> list[pl.Expr]:
 
 
 def _extremes() -> list[pl.Expr]:
-    """Return the first and last values of a cell."""
+    """Return the first and last values of a cell, and those by which it shows rows that no replay writes."""
+    required = ["warmup", *(name for name in KEPT if name not in OPTIONAL)]
+    rest = IO - pl.col("read_ns") - pl.col("write_ns")
+    least = pl.min_horizontal(*STAMPS, *TIMES, *_NUMBERS, WINDOW_WAIT, ORDER_WAIT, BLOCKED, QUEUE, IO, rest)
     return [
         pl.col("start_ns").min(),
         pl.col("start_ns").max().alias("last_start_ns"),
         pl.col("end_ns").max(),
         *(pl.col(name).min().alias(f"least_{name}") for name in ("position", "rank")),
         *(pl.col(name).max().alias(f"most_{name}") for name in ("position", "rank", "request_id")),
+        pl.sum_horizontal(pl.col(name).null_count() for name in required).alias("nulls"),
+        least.min().alias("least"),
+        *((pl.col(f"{way}_ns") - pl.col(f"device_{way}_ns")).min().alias(f"least_host_{way}_ns") for way in TOUCHES),
         pl.max_horizontal(*STAMPS).max().alias("most_stamp_ns"),
         pl.max_horizontal(*TIMES, IO, QUEUE).max().alias("most_ns"),
     ]
-
-
-def _minima() -> list[pl.Expr]:
-    """Return the minima of a cell that are at least 0 in every log that a replay writes."""
-    stamps = [pl.col(name) for name in STAMPS]
-    numbers = [pl.col(name) for name in _NUMBERS]
-    times = [pl.col(name) for name in TIMES]
-    rest = IO - pl.col("read_ns") - pl.col("write_ns")
-    return [
-        _minimum(*stamps, WINDOW_WAIT, ORDER_WAIT, BLOCKED, QUEUE, IO).alias("least_step_ns"),
-        _minimum(*numbers).alias("least_number"),
-        _minimum(rest, *times).alias("least_time_ns"),
-        *(_minimum(pl.col(f"{way}_ns") - pl.col(f"device_{way}_ns")).alias(f"least_host_{way}_ns") for way in TOUCHES),
-    ]
-
-
-def _null_count() -> pl.Expr:
-    required = ["warmup", *(name for name in KEPT if name not in OPTIONAL)]
-    return pl.sum_horizontal(pl.col(name).null_count() for name in required).alias("nulls")
-
-
-def _minimum(*values: pl.Expr) -> pl.Expr:
-    return pl.min_horizontal(values).min()
 
 
 def sum_within(rows: pl.LazyFrame, begin: int, end: int) -> pl.DataFrame:

@@ -23,7 +23,6 @@ CAUSE: Final = pl.when(_IS_DEMOTE).then(1).when(_IS_COPY).then(2).otherwise(0)
 CAUSE_NAMES: Final = ("foreground", "eviction", "copy")
 FOR_OTHERS: Final = pl.col("move").is_in(["demote", "drop", "copy"])
 """Evictions and copies, which a request makes for others; the next one waits for that room, too."""
-OPENS: Final = pl.col("move").is_in(["miss", "promote", "demote", "drop"])  # its op has more rows
 QUEUE: Final = pl.col("start_ns") - pl.col("ready_ns")
 PLAN_WAIT: Final = pl.col("ready_ns") - pl.col("due_ns")
 IO: Final = pl.col("end_ns") - pl.col("start_ns")

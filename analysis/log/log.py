@@ -1,7 +1,8 @@
 """The log of a run, and the condensed forms that metrics are computed from."""
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import Final
 
 import polars as pl
@@ -13,7 +14,7 @@ from analysis.log.counted import RequestBounds
 from analysis.log.quantiles import Classes, Sorted, sort
 from analysis.log.requests import sum_by_request
 from analysis.log.targets import Targets
-from replayer.schema import LOG_ENUMS, TIERS
+from replayer.schema import DEVICE_SCHEMA, LOG_ENUMS, TIERS
 
 AT_ONCE: Final = 3 << 26
 """The number of times that one pass reads from a log, at 8 bytes each, twice that during the sort."""
@@ -39,84 +40,62 @@ _SPLIT_CLASSES: Final[Classes] = {
     "size": (SIZE_CLASS, 32),
 }
 _TIERS: Final = dict(enumerate(TIERS))
-DEVICE_COLUMNS: Final[dict[str, type[pl.DataType]]] = {
-    "time_ns": pl.Int64,
-    "interval_ns": pl.Int64,
-    "read_bytes": pl.Int64,
-    "written_bytes": pl.Int64,
-    "utilisation": pl.Float64,
-    "process_cpu": pl.Float64,
-    "system_cpu": pl.Float64,
-    "steal_cpu": pl.Float64,
-    "process_read_bytes": pl.Int64,
-    "process_written_bytes": pl.Int64,
-    "run_delay_ns": pl.Int64,
-    "throttled_ns": pl.Int64,
-    "sampler_delay_ns": pl.Int64,
-    "host_cores": pl.Int64,
-    "rank": pl.Int64,
-    "host": pl.Int64,
-    "shared": pl.Boolean,
-}
+DEVICE_COLUMNS: Final = pl.Schema(
+    {
+        **pl.DataFrame(DEVICE_SCHEMA.empty_table()).schema,
+        "host_cores": pl.Int64(),
+        "rank": pl.Int64(),
+        "host": pl.String(),
+        "shared": pl.Boolean(),
+    }
+)
 """The columns of device.parquet, and those that `pool_samples` adds."""
 
 
+@dataclass
 class Log:
     """The rows of a run, of all ranks on one clock.
 
-    Args:
-        rows: one row per move, with `warmup` and the columns of KEPT, in stretches.
+    Attributes:
+        every_stretch: one row per move, with `warmup` and the columns of KEPT, in stretches.
         token_ns: generation time per token in ns.
-        bounds_ns: the end of the warm-up (None: there was none), and the time at which the run was
-            cut (None: it was not), in ns.
-        requests: which requests count.
+        warm_end_ns: the end of the warm-up in ns; None: there was none.
+        cut_ns: the time at which the run was cut in ns; None: it was not.
+        request_bounds: which requests count.
         workers: the number of workers of all ranks together.
         device: samples of all ranks, with DEVICE_COLUMNS.
-        cores: the cores of all hosts that the replayer may use, and all their cores (None: not
-            known).
+        cores: the cores of all hosts that the replayer may use.
+        host_cores: all their cores; None: not known.
         targets: the bounds to compare the run with.
-        cells: the cells of the rows (`sum_by_cell`), if they are computed already.
-
-    Attributes:
-        every_stretch: all rows, in stretches.
+        known_cells: the cells of the rows (`sum_by_cell`), if they are computed already.
     """
 
-    def __init__(
-        self,
-        rows: Sequence[pl.LazyFrame],
-        *,
-        token_ns: int = 0,
-        bounds_ns: tuple[int | None, int | None] = (None, None),
-        requests: RequestBounds | None = None,
-        workers: int = 1,
-        device: pl.LazyFrame | None = None,
-        cores: tuple[int, int | None] = (1, None),
-        targets: Targets | None = None,
-        cells: pl.DataFrame | None = None,
-    ) -> None:
-        self.every_stretch = rows
-        self.token_ns = token_ns
-        self.warm_end_ns = bounds_ns[0]
-        self.cut_ns = bounds_ns[1]
-        self.request_bounds = requests or RequestBounds()
-        self.workers = workers
-        self.cores, self.host_cores = cores
-        self.device = pl.LazyFrame(schema=DEVICE_COLUMNS) if device is None else device
-        self.targets = targets or Targets()
-        self._cells = cells
+    every_stretch: Sequence[pl.LazyFrame]
+    token_ns: int = 0
+    warm_end_ns: int | None = None
+    cut_ns: int | None = None
+    request_bounds: RequestBounds = field(default_factory=RequestBounds)
+    workers: int = 1
+    device: pl.LazyFrame = field(default_factory=partial(pl.LazyFrame, schema=DEVICE_COLUMNS))
+    cores: int = 1
+    host_cores: int | None = None
+    targets: Targets = field(default_factory=Targets)
+    known_cells: pl.DataFrame | None = None
+
+    def __post_init__(self) -> None:
         self._within: dict[tuple[int, int], pl.LazyFrame] = {}
 
     def cut(self, rows: pl.DataFrame, bounds_ns: tuple[int, int]) -> "Log":
         """Return a log of some of the rows, as though the run had been measured from one time to another."""
-        return Log(
-            [rows.lazy()],
-            token_ns=self.token_ns,
-            bounds_ns=bounds_ns,
-            requests=RequestBounds(self.timed),
-            workers=self.workers,
-            device=self.device,
-            cores=(self.cores, self.host_cores),
-            targets=self.targets,
+        begin, end = bounds_ns
+        bounds = RequestBounds(self.timed)
+        return replace(
+            self,
+            every_stretch=[rows.lazy()],
+            warm_end_ns=begin,
+            cut_ns=end,
+            request_bounds=bounds,
+            known_cells=None,
         )
 
     @property
@@ -147,7 +126,8 @@ class Log:
     @cached_property
     def every_cell(self) -> pl.LazyFrame:
         """The cells of all rows (`sum_by_cell`)."""
-        return (sum_by_cell(self.every_move) if self._cells is None else self._cells).lazy()
+        known = self.known_cells
+        return (sum_by_cell(self.every_move) if known is None else known).lazy()
 
     @cached_property
     def span(self) -> tuple[int, int] | None:

@@ -225,6 +225,14 @@ def gaps_ns(starts: Ints, ends: Ints) -> int:
     return sum(int(np.clip(start - end, 0, None).sum()) for start, end in pairs)
 
 
+def covered_ns(intervals: pl.DataFrame) -> int:
+    """Return the time in ns that at least one interval from start_ns to end_ns covers."""
+    if intervals.is_empty():
+        return 0
+    starts, ends = (ascending(intervals[stamp]) for stamp in ("start_ns", "end_ns"))
+    return int(ends[-1] - starts[0]) - gaps_ns(starts, ends)
+
+
 def pack_classes(classes: Classes) -> pl.Expr:
     """Pack the values of all classes into one integer; there may be 2^31 combinations."""
     packed = pl.lit(0, pl.Int32)

@@ -1,7 +1,6 @@
 """Requests: the time each one waited and took, summed over its moves."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -13,7 +12,6 @@ from analysis.log.columns import (
     FOR_OTHERS,
     MAX_REQUESTS,
     OK,
-    OPENS,
     PLAN_WAIT,
     PROMPT,
     READS,
@@ -28,24 +26,6 @@ REQUEST: Final = (pl.col("rank").cast(pl.Int64) * MAX_REQUESTS + pl.col("request
 """Rank and request id as one number: grouping by one key is faster than by two."""
 
 Ints = NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class _Aggregates:
-    """Expressions on the rows of a request, by the column that they become."""
-
-    firsts: dict[str, pl.Expr]
-    lasts: dict[str, pl.Expr]
-    sums: dict[str, pl.Expr]
-
-    def aggregate(self, stretch: pl.LazyFrame) -> pl.DataFrame:
-        """Aggregate the rows of a stretch by request."""
-        aggregates = (
-            *(value.min().alias(name) for name, value in self.firsts.items()),
-            *(value.max().alias(name) for name, value in self.lasts.items()),
-            *(value.cast(pl.Int64).sum().alias(name) for name, value in self.sums.items()),
-        )
-        return stretch.group_by(REQUEST).agg(*aggregates).collect(engine="streaming")
 
 
 def sum_by_request(stretches: Sequence[pl.LazyFrame], token_ns: int, *, timed: bool) -> pl.DataFrame:
@@ -71,33 +51,44 @@ def sum_by_request(stretches: Sequence[pl.LazyFrame], token_ns: int, *, timed: b
           (of them, those that hit).
     """
     aggregates = _aggregates(token_ns)
-    parts = [aggregates.aggregate(stretch) for stretch in stretches]
-    joined = _join(parts, aggregates)
-    generated = _with_generation(joined, stretches, token_ns) if token_ns else joined
-    requests = generated.collect(engine="streaming")
+    parts = [
+        stretch.group_by(REQUEST)
+        .agg(getattr(value, how)().alias(name) for how, values in aggregates.items() for name, value in values.items())
+        .collect(engine="streaming")
+        for stretch in stretches
+    ]
+    requests = pl.concat(parts)
+    if len(parts) > 1:  # few requests are in more than one stretch; only these are aggregated again
+        is_split = requests["request"].is_duplicated()
+        again = (getattr(pl.col(*values), how)() for how, values in aggregates.items())
+        merged = requests.filter(is_split).group_by("request").agg(*again)
+        requests = pl.concat([requests.filter(~is_split), merged])
+    requests = requests.filter(pl.col("due_ns").is_not_null())
+    if token_ns:
+        requests = _with_generation(requests, stretches, token_ns)
     return _with_unions(requests, stretches) if timed else requests
 
 
-def _aggregates(token_ns: int) -> _Aggregates:
-    """Return the expressions that requests are summed by."""
+def _aggregates(token_ns: int) -> dict[str, dict[str, pl.Expr]]:
+    """Return the columns that requests have, by the way in which those of their rows become one."""
     own = ~FOR_OTHERS
     steady = ~pl.col("warmup")
     prefill = pl.col("phase") == "prefill"
     moved = OK & pl.col("move").is_in(["hit", "promote", "store"])
     tokens = pl.col("tokens").cast(pl.Int64)
     generation = pl.col("new_tokens").cast(pl.Int64) * token_ns
-    return _Aggregates(
-        firsts={
+    return {
+        "min": {
             "qos": pl.col("qos").to_physical(),
             "session_id": pl.col("session_id"),
             **{name: pl.when(own).then(name) for name in ("due_ns", "start_ns")},
         },
-        lasts={
+        "max": {
             "warmup": pl.col("warmup"),
             "prefill_end_ns": pl.when(prefill & own).then("end_ns"),
-            "done_ns": pl.when(own).then(pl.col("end_ns") + generation * ~OPENS),
+            "done_ns": pl.when(own).then(pl.col("end_ns") + generation),
         },
-        sums={
+        "sum": {
             "blocked_ns": PLAN_WAIT * own,
             **{f"{cause}_wait_ns": waited(cause) * own for cause in CAUSES},
             "generation_ns": generation,
@@ -107,28 +98,7 @@ def _aggregates(token_ns: int) -> _Aggregates:
             "prompt_hit_tokens": tokens * (PROMPT & OK & SERVED & steady),
             "prefill_bytes": SIZE * (prefill & moved),
         },
-    )
-
-
-def _join(parts: Sequence[pl.DataFrame], aggregates: _Aggregates) -> pl.LazyFrame:
-    """Join the requests of several stretches.
-
-    Few requests are in more than one stretch; only these are aggregated again.
-    """
-    requests = pl.concat(parts)
-    if len(parts) > 1:
-        is_split = requests["request"].is_duplicated()
-        merged = requests.filter(is_split).group_by("request").agg(*_merge(aggregates))
-        requests = pl.concat([requests.filter(~is_split), merged])
-    return requests.lazy().filter(pl.col("due_ns").is_not_null())
-
-
-def _merge(aggregates: _Aggregates) -> Iterable[pl.Expr]:
-    return (
-        pl.col(*aggregates.firsts).min(),
-        pl.col(*aggregates.lasts).max(),
-        pl.col(*aggregates.sums).sum(),
-    )
+    }
 
 
 def _with_unions(requests: pl.DataFrame, stretches: Sequence[pl.LazyFrame]) -> pl.DataFrame:
@@ -153,30 +123,22 @@ def _with_unions(requests: pl.DataFrame, stretches: Sequence[pl.LazyFrame]) -> p
     return requests.join(times, on="request", how="left")
 
 
-def _with_generation(requests: pl.LazyFrame, stretches: Sequence[pl.LazyFrame], token_ns: int) -> pl.LazyFrame:
+def _with_generation(requests: pl.DataFrame, stretches: Sequence[pl.LazyFrame], token_ns: int) -> pl.DataFrame:
     """Add the generation of ops with several rows to done_ns.
 
     An op generates when its last own row has ended; its tokens are on its first row. After a hit,
     further rows of its own are those that store the object in faster tiers.
     """
-    ends = pl.when(~FOR_OTHERS).then("end_ns").alias("end_ns")
-    columns = (REQUEST, "position", ends, pl.col("new_tokens").cast(pl.Int64))
-
-    def collect(which: pl.Expr) -> pl.LazyFrame:
-        rows = [stretch.filter(which).select(columns) for stretch in stretches]
-        return pl.concat(one.collect(engine="streaming") for one in rows).lazy()
-
-    later = collect((pl.col("seq") > 0) & ~FOR_OTHERS)
-    first = (pl.col("seq") == 0) & (pl.col("new_tokens") > 0)
-    op = ("request", "position")
-    is_hit = first & (pl.col("move") == "hit")
-    hits = [stretch.filter(is_hit).select(columns) for stretch in stretches]
-    lifted = [rows.join(later, on=op, how="semi").collect(engine="streaming") for rows in hits]
-    rows = pl.concat([collect(first & OPENS), later, *(one.lazy() for one in lifted)])
-    ops = rows.group_by(op).agg(pl.col("end_ns").max(), pl.col("new_tokens").sum())
+    op = (REQUEST, "position")
+    has_tokens = (pl.col("seq") == 0) & (pl.col("new_tokens") > 0)
+    tokens = pl.col("new_tokens").cast(pl.Int64)
+    ends = [stretch.filter(pl.col("seq") > 0, ~FOR_OTHERS).select(*op, "end_ns") for stretch in stretches]
+    later = pl.concat(rows.collect(engine="streaming") for rows in ends).lazy()
+    # Few ops have several rows, so each stretch is joined by itself, and only those are kept.
+    firsts = (stretch.filter(has_tokens).select(*op, tokens) for stretch in stretches)
+    both = [rows.join(later, on=["request", "position"]).collect(engine="streaming") for rows in firsts]
     done = (pl.col("end_ns") + pl.col("new_tokens") * token_ns).max().alias("op_done_ns")
-    last = ops.filter(pl.col("new_tokens") > 0).group_by("request").agg(done)
-    joined = requests.join(last, on="request", how="left")
+    joined = requests.join(pl.concat(both).group_by("request").agg(done), on="request", how="left")
     return joined.with_columns(pl.max_horizontal("done_ns", "op_done_ns").alias("done_ns")).drop("op_done_ns")
 
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from analysis.log.columns import IO, SIZE
 from analysis.log.log import Log
-from analysis.log.quantiles import ascending, gaps_ns
+from analysis.log.quantiles import covered_ns
 
 PARTS: Final = 10_000
 """The equal parts of the window in which depth and rate are means."""
@@ -33,11 +33,8 @@ def measure_busy_share(log: Log, touching: pl.Expr) -> float | None:
         return None
     begin, end = log.window
     stamps = log.every_move.filter(touching).select(pl.col("start_ns", "end_ns").clip(begin, end))
-    clipped = stamps.filter(IO > 0).collect(engine="streaming")
-    if clipped.is_empty():
-        return 0.0
-    starts, ends = (ascending(clipped[stamp]) for stamp in ("start_ns", "end_ns"))
-    return (int(ends[-1] - starts[0]) - gaps_ns(starts, ends)) / (end - begin)
+    # Moves outside the window were clipped to its edges, where they would bridge gaps.
+    return covered_ns(stamps.filter(IO > 0).collect(engine="streaming")) / (end - begin)
 
 
 def measure_flatness(log: Log, touching: pl.Expr) -> float:

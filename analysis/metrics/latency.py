@@ -7,7 +7,7 @@ import polars as pl
 
 from analysis.log.columns import GIB, SIDES, SIZE, TOUCHES
 from analysis.log.log import Log
-from analysis.log.quantiles import STATS, gaps_ns, sort
+from analysis.log.quantiles import STATS, covered_ns
 from analysis.metrics.metric import Declared, Metric
 from replayer.schema import TIERS
 
@@ -22,17 +22,15 @@ def latency(log: Log) -> pl.LazyFrame:
     {tier}_{direction}_device_{stat}_ms: the part of the total inside system calls that move data,
         or memory copies.
     """
-    rows: dict[tuple[str, ...], dict[str, float]] = {
-        (row["tier"], row["side"], row["clock"]): row for row in log.latency.filter(split="all").iter_rows(named=True)
-    }
+    table = log.latency.filter(split="all").select("tier", "side", "clock", pl.selectors.ends_with("_ms"))
+    rows = {row[:3]: row[3:] for row in table.iter_rows()}
+    unknown = [None] * len(STATS)
     values = {
-        f"{touched}{middle}_{stat}_ms": rows.get((*touched.split("_"), clock), {}).get(f"{stat}_ms")
-        for touched, (middle, clock), stat in product(SIDES, _CLOCKS.items(), STATS)
+        f"{touched}{middle}_{stat}_ms": [value]
+        for touched, (middle, clock) in product(SIDES, _CLOCKS.items())
+        for stat, value in zip(STATS, rows.get((*touched.split("_"), clock), unknown), strict=True)
     }
-    return pl.LazyFrame(
-        {name: [value] for name, value in values.items()},
-        schema=dict.fromkeys(values, pl.Float64),
-    )
+    return pl.LazyFrame(values, dict.fromkeys(values, pl.Float64))
 
 
 def _declare_time(clock: str, label: str, *, short: str = "") -> Metric:
@@ -61,42 +59,30 @@ def bandwidth(log: Log) -> pl.LazyFrame:
         **{f"{touched}_gib_s": SIZE.filter(rows).sum() / GIB / log.elapsed_s for touched, rows in SIDES.items()}
     )
     frames = [rates, *(_busy(log, direction) for direction in TOUCHES)]
-    return pl.concat(frames, how="horizontal").with_columns(_efficiencies(log))
+    return pl.concat(frames, how="horizontal").with_columns(**_efficiencies(log))
 
 
-def _efficiencies(log: Log) -> list[pl.Expr]:
+def _efficiencies(log: Log) -> dict[str, pl.Expr]:
     """Divide each busy bandwidth by the one that was stated for its tier."""
-    return [
-        (pl.col(f"{tier}_{direction}_busy_gib_s") / pl.lit(gib_s, pl.Float64)).alias(
-            f"{tier}_{direction}_efficiency",
-        )
-        for tier in TIERS
-        for direction, gib_s in zip(
-            TOUCHES,
-            log.targets.tier_gib_s.get(tier, (None, None)),
-            strict=True,
-        )
-    ]
+    stated = {tier: log.targets.tier_gib_s.get(tier, (None, None)) for tier in TIERS}
+    return {
+        f"{tier}_{direction}_efficiency": pl.col(f"{tier}_{direction}_busy_gib_s") / pl.lit(gib_s, pl.Float64)
+        for tier, rates in stated.items()
+        for direction, gib_s in zip(TOUCHES, rates, strict=True)
+    }
 
 
 def _busy(log: Log, direction: str) -> pl.LazyFrame:
     """Compute the bandwidth of each tier over the union of its moves' intervals."""
-    tier, touching = TOUCHES[direction]
-    rows = [stretch.filter(touching) for stretch in log.stretches]
-    sizes = dict(log.cells.filter(touching).group_by(tier).agg(SIZE.sum()).collect().iter_rows())
-    classes = {"tier": (pl.col(tier).to_physical(), len(TIERS))}
-    stamps = {"start": pl.col("start_ns"), "end": pl.col("end_ns")}
-    (_, starts), (_, ends) = sort(rows, classes, stamps, at_once=2)
-    values: dict[str, float | None] = dict.fromkeys(TIERS)
-    for code, first, last in zip(starts.digits["tier"][0], starts.begins, starts.ends, strict=True):
-        start, end = starts.packed[first:last], ends.packed[first:last]
-        busy_ns = int(end[-1] - start[0]) - gaps_ns(start, end)
-        if busy_ns:
-            values[TIERS[code]] = sizes[TIERS[code]] / GIB / (busy_ns / 1e9)
-    return pl.LazyFrame(
-        {f"{name}_{direction}_busy_gib_s": [value] for name, value in values.items()},
-        schema={f"{name}_{direction}_busy_gib_s": pl.Float64 for name in TIERS},
-    )
+    column, touching = TOUCHES[direction]
+    rows = (stretch.filter(touching).select(column, "start_ns", "end_ns") for stretch in log.stretches)
+    stamps = pl.concat(stretch.collect(engine="streaming") for stretch in rows)
+    sizes = dict(log.cells.filter(touching).group_by(column).agg(SIZE.sum()).collect().iter_rows())
+    values = {}
+    for tier in TIERS:
+        busy_ns = covered_ns(stamps.filter(pl.col(column) == tier))
+        values[f"{tier}_{direction}_busy_gib_s"] = sizes[tier] / GIB / (busy_ns / 1e9) if busy_ns else None
+    return pl.LazyFrame({name: [value] for name, value in values.items()}, dict.fromkeys(values, pl.Float64))
 
 
 def _declare_rate(ending: str, label: str, *, unit: str = "GiB/s") -> Metric:

@@ -27,22 +27,12 @@ def moves(log: Log) -> pl.LazyFrame:
     upstream_moves: rows of status upstream: given up because an earlier move of the same object
         failed.
     """
-    return _count(log.cells)
-
-
-def logged(log: Log) -> pl.LazyFrame:
-    """Count every row, including the warm-up: the totals that the plan also counts."""
-    return _count(log.every_cell)
-
-
-def _count(cells: pl.LazyFrame) -> pl.LazyFrame:
-    """Add up the cells of a log."""
     read, written = (
         pl.sum_horizontal(SIZE.filter(SIDES[f"{tier}_{direction}"]).sum() for tier in TIERS) for direction in TOUCHES
     )
     first_bypass = (pl.col("move") == "bypass") & pl.col("first")
     recomputed = (pl.col("move") == "miss") | first_bypass
-    return cells.select(
+    return log.cells.select(
         **{MOVE_COUNTS[kind]: _ROWS.filter(pl.col("move") == kind).sum() for kind in MOVES},
         **{f"{touched}s": _ROWS.filter(rows).sum() for touched, rows in SIDES.items()},
         **{f"{touched}_bytes": SIZE.filter(rows).sum() for touched, rows in SIDES.items()},

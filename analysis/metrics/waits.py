@@ -46,10 +46,7 @@ def waits(log: Log) -> pl.LazyFrame:
     is_known = log.timed and log.request_bounds.unfinished is not None
     unfinished = pl.col("unfinished").sum().cast(pl.Int64) if is_known else pl.lit(None, pl.Int64)
     requests = log.requests.lazy().select(requests=pl.len().cast(pl.Int64), unfinished_requests=unfinished)
-    times = pl.LazyFrame(
-        {name: [value] for name, value in values.items()},
-        schema=dict.fromkeys(values, pl.Float64),
-    )
+    times = pl.LazyFrame({name: [value] for name, value in values.items()}, dict.fromkeys(values, pl.Float64))
     return pl.concat([requests, times, _causes(log)], how="horizontal")
 
 
@@ -116,26 +113,16 @@ def qos(log: Log) -> pl.LazyFrame:
         before the first token.
     """
     targets = log.targets
-    codes = dict(enumerate(ENUMS["qos"]))
-    target_ms = {code: targets.qos_ms[name] for code, name in codes.items()}
     allowed_ms = targets.qos_ms_per_gib * pl.col("prefill_bytes") / GIB
-    ttfb = REQUEST_TIMES["ttfb"] if log.timed else pl.lit(None, pl.Int64)
-    is_met = ttfb / 1e6 <= pl.col("target_ms") + allowed_ms
-    targeted = pl.col("qos").replace_strict(target_ms, default=None)
-    met = log.complete_requests("ttfb", "qos").with_columns(target_ms=targeted).group_by("qos")
-    counts = log.requests.lazy().group_by("qos").agg(requests=pl.len().cast(pl.Int64))
-    by_class = counts.join(met.agg(compliance=is_met.mean()), on="qos", how="left")
-    return by_class.select(
-        *(
-            pl.col("compliance").filter(pl.col("qos") == code).first().alias(f"{name}_compliance")
-            for code, name in codes.items()
-        ),
-        *(
-            pl.col("requests").filter(pl.col("qos") == code).sum().alias(f"{name}_requests")
-            for code, name in codes.items()
-        ),
-        *(pl.lit(value, pl.Float64).alias(name) for name, value in _first_bytes(log.waits[0]).items()),
-    )
+    ttfb_ms = (REQUEST_TIMES["ttfb"] if log.timed else pl.lit(None, pl.Int64)) / 1e6
+    kept, counts = {}, {}
+    for code, name in enumerate(ENUMS["qos"]):
+        own = pl.col("qos") == code
+        kept[f"{name}_compliance"] = (ttfb_ms <= targets.qos_ms[name] + allowed_ms).filter(own).mean()
+        counts[f"{name}_requests"] = own.sum().cast(pl.Int64)
+    known = {name: pl.lit(value, pl.Float64) for name, value in _first_bytes(log.waits[0]).items()}
+    met = log.complete_requests("ttfb", "qos").select(**kept)
+    return pl.concat([met, log.requests.lazy().select(**counts, **known)], how="horizontal")
 
 
 def _declare(measure: str, label: str) -> Metric:

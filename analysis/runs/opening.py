@@ -31,16 +31,15 @@ def open_run(path: Path) -> Run:
     if not ranks:
         raise InputError(f"its {size} ranks left no log", "replay it", subject=path)
     doubts += _compare_above(above, [rank.info for rank in ranks])
-    return Run(path, ranks, size, doubts, above)
+    return Run(path, ranks, doubts, above)
 
 
 def _open_single(path: Path) -> Run:
     """Open the run directory of one process, which may be one rank of a run."""
     rank = _open_rank(path)
     size = rank.info.conditions.plan.ranks or 1
-    if size == 1:
-        return Run(path, [rank], 1, [])
-    return Run(path, [rank], 1, [_doubt_ranks(f"this is one of {size} ranks; the others are left out")])
+    doubts = [] if size == 1 else [_doubt_ranks(f"this is one of {size} ranks; the others are left out")]
+    return Run(path, [rank], doubts)
 
 
 def _open_ranks(path: Path, size: int) -> tuple[list[RankDirectory], list[Doubt]]:

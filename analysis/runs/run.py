@@ -71,16 +71,19 @@ class Run:
     Attributes:
         path: the directory that the user named.
         ranks: the directories of the ranks that left a log.
-        expected: the number of ranks that there should be.
         doubts: doubts about the directory itself.
         above: the run.json above those of the ranks; None for one process.
     """
 
     path: Path
     ranks: list[RankDirectory]
-    expected: int
     doubts: list[Doubt]
     above: RanksInfo | None = None
+
+    @property
+    def expected(self) -> int:
+        """The number of ranks that there should be."""
+        return 1 if self.above is None else self.above.ranks
 
     @property
     def infos(self) -> list[RunInfo]:
@@ -121,11 +124,6 @@ class Run:
         if len(self.ranks) < self.expected:
             return "failed"
         return "complete" if self.above is None else self.above.status
-
-    @property
-    def cuts(self) -> list[float | None]:
-        """The time at which each rank was cut, in s since its start; None if it was not."""
-        return [info.cut_s for info in self.infos]
 
     @property
     def executed_ops(self) -> int | None:
@@ -248,7 +246,7 @@ class Run:
         """
         ends = [info.warmup_end_ns or 0 for info in self.infos]
         since_ns = min(end + shift for end, shift in zip(ends, self.shifts.values(), strict=True))
-        return sum_samples(self._sampled(), since_ns, len(self.ranks) if by_process else None)
+        return sum_samples(self.device, since_ns, len(self.ranks) if by_process else None)
 
     @cached_property
     def steady_ns(self) -> int | None:
@@ -256,7 +254,8 @@ class Run:
         if not self.conditions.span.begins_steady:
             return None
         rows, cells = self.shifted_rows(), self._shifted_cells()
-        return find_steady_ns(Log(rows, bounds_ns=self._recorded_bounds_ns, cells=cells))
+        warm_end_ns, cut_ns = self._recorded_bounds_ns
+        return find_steady_ns(Log(rows, warm_end_ns=warm_end_ns, cut_ns=cut_ns, known_cells=cells))
 
     def make_log(self, targets: Targets | None = None) -> Log:
         """Make the log of all ranks, on the clock of the earliest one.
@@ -275,16 +274,15 @@ class Run:
         return Log(
             rows,
             token_ns=round((self.conditions.load.token_ms or 0) * 1e6),
-            bounds_ns=(warm_end_ns, cut_ns),
-            requests=bound_requests(self.infos, [*self.shifts.values()], warm_end_ns, cut_ns),
+            warm_end_ns=warm_end_ns,
+            cut_ns=cut_ns,
+            request_bounds=bound_requests(self.infos, [*self.shifts.values()], warm_end_ns, cut_ns),
             workers=sum(info.conditions.load.workers for info in self.infos),
-            device=pl.concat(sampled).lazy() if (sampled := self._sampled()) else None,
-            cores=(
-                sum({machine.host: machine.cores or 1 for machine in self._machines}.values()),
-                self.host_cores,
-            ),
-            targets=targets,
-            cells=self._shifted_cells() if self.steady_ns is None else None,
+            device=self.device.lazy(),
+            cores=sum({machine.host: machine.cores or 1 for machine in self._machines}.values()),
+            host_cores=self.host_cores,
+            targets=targets or Targets(),
+            known_cells=self._shifted_cells() if self.steady_ns is None else None,
         )
 
     def shifted_rows(self) -> list[pl.LazyFrame]:
@@ -309,10 +307,9 @@ class Run:
     @property
     def _recorded_bounds_ns(self) -> tuple[int | None, int | None]:
         """The last end of a warm-up that run.json records, and the first cut."""
-        shifts = self.shifts.values()
-        ends = [info.warmup_end_ns for info in self.infos]
-        warm_ends = [end + shift for end, shift in zip(ends, shifts, strict=True) if end is not None]
-        cuts = [round(cut_s * 1e9) + shift for cut_s, shift in zip(self.cuts, shifts, strict=True) if cut_s is not None]
+        shifted = [(info, self.shifts[place]) for place, info in self.info_of.items()]
+        warm_ends = (info.warmup_end_ns + shift for info, shift in shifted if info.warmup_end_ns is not None)
+        cuts = (round(info.cut_s * 1e9) + shift for info, shift in shifted if info.cut_s is not None)
         return max(warm_ends, default=None), min(cuts, default=None)
 
     @property
@@ -338,7 +335,9 @@ class Run:
             raise InputError("the clocks of its ranks are days apart", remedy, subject=self.path)
         return dict(zip(self.info_of, shifts, strict=True))
 
-    def _sampled(self) -> list[pl.DataFrame]:
+    @cached_property
+    def device(self) -> pl.DataFrame:
+        """The samples of all ranks on the common clock, with DEVICE_COLUMNS."""
         return pool_samples(self.info_of, self.samples, self.shifts)
 
     @property

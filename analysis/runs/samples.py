@@ -53,27 +53,10 @@ def read_samples(path: Path) -> pl.DataFrame:
     return samples
 
 
-@dataclass(frozen=True)
-class _RankSamples:
-    """The samples of a rank on the common clock, with the numbers that tell its host and device."""
-
-    rank: int
-    host: int
-    device: tuple[int, str | None]
-    host_cores: int
-    samples: pl.DataFrame
-
-    @property
-    def end(self) -> tuple[int, int]:
-        """The last sample in ns, and the rank: of ranks that end at once the first ends last."""
-        last: int = self.samples.select(pl.col("time_ns").max()).item() or 0
-        return last, -self.rank
-
-
 def pool_samples(
-    ranks: Mapping[Path, RunInfo], sampled: dict[Path, pl.DataFrame], shifts: dict[Path, int]
-) -> list[pl.DataFrame]:
-    """Move the samples of each rank to one clock.
+    ranks: Mapping[Path, RunInfo], sampled: Mapping[Path, pl.DataFrame], shifts: Mapping[Path, int]
+) -> pl.DataFrame:
+    """Move the samples of all ranks to one clock.
 
     Args:
         ranks: run.json of each rank, by directory.
@@ -81,54 +64,47 @@ def pool_samples(
         shifts: by directory, the ns to add to its times.
 
     Returns:
-        One table per rank, with DEVICE_COLUMNS: also `rank`, the number of its `host`, that host's
-        cores, and `shared`, whether another rank of the host counted the same device for longer.
+        A table with DEVICE_COLUMNS: also `rank`, its `host`, that host's cores, and `shared`, whether
+        another rank of the host counted the same device for longer.
     """
-    hosts: dict[str | None, int] = {}
-    pooled = []
+    columns = pl.Schema({**DEVICE_COLUMNS, "device": pl.String(), "last_ns": pl.Int64()})
+    pooled = [pl.DataFrame(schema=columns)]
     for rank, (place, info) in enumerate(ranks.items()):
-        if place not in sampled:
-            continue
-        machine = info.machine or Machine()
-        host = hosts.setdefault(machine.host, len(hosts))
-        cores = machine.host_cores or machine.cores or 1
-        samples = sampled[place].with_columns(pl.col("time_ns") + shifts[place])
-        pooled.append(_RankSamples(rank, host, (host, info.device), cores, samples))
-    longest: dict[tuple[int, str | None], tuple[int, int]] = {}
-    for own in pooled:
-        longest[own.device] = max(longest.get(own.device, own.end), own.end)
-    return [
-        own.samples.with_columns(
-            pl.lit(own.rank, pl.Int64).alias("rank"),
-            pl.lit(own.host, pl.Int64).alias("host"),
-            pl.lit(longest[own.device][1] != -own.rank).alias("shared"),
-            pl.lit(own.host_cores, pl.Int64).alias("host_cores"),
-        ).select(*DEVICE_COLUMNS)
-        for own in pooled
-    ]
+        if place in sampled:
+            machine = info.machine or Machine()
+            own = sampled[place].with_columns(
+                pl.col("time_ns") + shifts[place],
+                rank=pl.lit(rank),
+                host=pl.lit(machine.host),
+                host_cores=pl.lit(machine.host_cores or machine.cores or 1),
+                device=pl.lit(info.device),
+                shared=pl.lit(value=False),
+            )
+            pooled.append(own.with_columns(last_ns=pl.col("time_ns").max()).select(*columns).cast(columns))
+    # Every rank on a device counts all that it moves. The one that went on longest counts for it.
+    longest = pl.col("rank").sort_by("last_ns", "rank", descending=[True, False]).first().over("host", "device")
+    return pl.concat(pooled).with_columns(shared=pl.col("rank") != longest).select(*DEVICE_COLUMNS)
 
 
-def sum_samples(samples: list[pl.DataFrame], since_ns: int, processes: int | None = None) -> Moved | None:
+def sum_samples(samples: pl.DataFrame, since_ns: int, processes: int | None = None) -> Moved | None:
     """Sum the bytes that the counters of all ranks count; None if they do not count them.
 
     Args:
-        samples: the samples of each rank, from `pool_samples`.
+        samples: the samples of all ranks, from `pool_samples`.
         since_ns: the end of the warm-up; the interval that contains it counts as after it.
         processes: the number of ranks, to sum the kernel's counts by process, which all ranks must
             have; None: sum the counts of devices, each device once.
     """
-    prefix = "" if processes is None else "process_"
-    read = f"{prefix}read_bytes"
-    written = f"{prefix}written_bytes"
-    counting = [table if processes is not None else table.filter(~pl.col("shared")) for table in samples]
-    is_known = [len(table) > 0 and table[read].null_count() == table[written].null_count() == 0 for table in counting]
-    if processes is not None and not (all(is_known) and len(counting) == processes):
+    if processes is None:
+        names = ["read_bytes", "written_bytes"]
+        counting = samples.filter(~pl.col("shared"))
+        is_known = counting["read_bytes"].count() > 0
+    else:
+        names = ["process_read_bytes", "process_written_bytes"]
+        counting = samples
+        is_known = samples["rank"].n_unique() == processes and not sum(samples.select(names).null_count().row(0))
+    if not is_known:
         return None
-    if not any(table[read].count() for table in counting):
-        return None
-    steady = [table.filter(pl.col("time_ns") > since_ns) for table in counting]
-    return Moved(
-        read_bytes=sum(int(table[read].sum()) for table in counting),
-        written_bytes=sum(int(table[written].sum()) for table in counting),
-        steady_read_bytes=sum(int(table[read].sum()) for table in steady),
-    )
+    steady = counting.filter(pl.col("time_ns") > since_ns)
+    read, written = counting.select(names).sum().row(0)
+    return Moved(read, written, steady.select(names[0]).sum().item())

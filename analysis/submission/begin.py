@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 import msgspec
 import yaml
 
-from analysis.submission.package_tree import MOST_BYTES, Begun, Submission, read_json
+from analysis.submission.package_tree import MOST_BYTES, Begun, Submission, flatten_tree, read_json
 from replayer.schema import check_file
 from tracegen.errors import InputError
 
@@ -54,18 +54,11 @@ class Description(msgspec.Struct):
     system_under_test: _System
 
 
-class FileSystems(msgspec.Struct):
-    """Device numbers of the file systems of cache and results, which the rules want to differ."""
-
-    cache: str
-    results: str
-
-
 class Environment(msgspec.Struct):
     """The content of environment.json: the host, and the versions of all software."""
 
     host: str
-    file_systems: FileSystems
+    file_systems: dict[str, str]
     platform: str
     python: str
     packages: dict[str, str]
@@ -121,8 +114,8 @@ def encode_json(content: Any) -> str:
     return msgspec.json.format(msgspec.json.encode(content), indent=1).decode() + "\n"
 
 
-def _check_rules(asked: Begun, cache_dir: Path, results: Path) -> FileSystems:
-    """Check the settings of a submission; return its file systems.
+def _check_rules(asked: Begun, cache_dir: Path, results: Path) -> dict[str, str]:
+    """Check the settings of a submission; return the device numbers of the file systems of cache and results.
 
     Raises:
         InputError: the rules do not allow them.
@@ -134,8 +127,8 @@ def _check_rules(asked: Begun, cache_dir: Path, results: Path) -> FileSystems:
     if not cache_dir.is_dir():
         remedy = "create it, or mount its file system"
         raise InputError("no such directory", remedy, subject=cache_dir, setting="cache_dir")
-    places = FileSystems(_find_device(cache_dir), _find_device(results))
-    if asked.is_closed and rules.submittable and places.cache == places.results:
+    places = {"cache": _find_device(cache_dir), "results": _find_device(results)}
+    if asked.is_closed and rules.submittable and places["cache"] == places["results"]:
         problem = f"on the same file system as `results` {results}, but the rules require two"
         raise InputError(problem, "choose another `results`", subject=cache_dir, setting="cache_dir")
     return places
@@ -150,19 +143,12 @@ def read_description(path: Path) -> tuple[Description, list[str]]:
     try:
         check_file(path, MOST_BYTES)
         content = msgspec.yaml.decode(path.read_bytes())
-        return msgspec.convert(content, Description), _find_empty_fields(content)
+        empty = [name for name, value in flatten_tree(content).items() if value is None]
+        return msgspec.convert(content, Description), empty
     except (OSError, ValueError) as error:  # msgspec's errors are ValueErrors
         reason = str(error).splitlines()[0]
         remedy = "correct it; `analysis submission begin` writes one with every field"
         raise InputError(f"cannot be read ({reason})", remedy, subject=path) from None
-
-
-def _find_empty_fields(value: Any, name: str = "") -> list[str]:
-    """Find the values that are null; return their dotted names."""
-    if value is None:
-        return [name]
-    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [empty for key, part in inner for empty in _find_empty_fields(part, f"{name}.{key}".lstrip("."))]
 
 
 def _describe_system(submission: Submission, cache_dir: Path) -> dict[str, Any]:
@@ -206,7 +192,7 @@ def _describe_system(submission: Submission, cache_dir: Path) -> dict[str, Any]:
     return {"system_under_test": {"clients": [client], "deployment": None, "solution": solution}}
 
 
-def _describe_environment(places: FileSystems) -> Environment:
+def _describe_environment(places: dict[str, str]) -> Environment:
     packages = sorted((package.metadata["Name"], package.version) for package in metadata.distributions())
     return Environment(platform.node(), places, platform.platform(), platform.python_version(), dict(packages))
 

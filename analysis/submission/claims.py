@@ -15,6 +15,7 @@ from analysis.submission.package_tree import (
     SCHEMA,
     Submission,
     find_run_directory,
+    flatten_tree,
     list_ranks,
     parse_number,
 )
@@ -168,36 +169,12 @@ def _find(statistic: Any, values: Iterable[float | None]) -> float | None:
     return found
 
 
-def find_differences(claimed: Any, computed: Any, place: str = "") -> Iterator[str]:
-    """Phrase the differences between two trees of JSON.
-
-    Args:
-        claimed: the tree that a package has.
-        computed: the tree that its logs give.
-        place: dotted name of both in the whole tree.
-    """
-    if isinstance(claimed, dict) and isinstance(computed, dict):
-        for key in computed | claimed:
-            inner = f"{place}.{key}" if place else key
-            yield from find_differences(claimed.get(key, _NOTHING), computed.get(key, _NOTHING), inner)
-    elif isinstance(claimed, list) and isinstance(computed, list) and len(claimed) == len(computed):
-        for index, (value, other) in enumerate(zip(claimed, computed, strict=True)):
-            yield from find_differences(value, other, f"{place}[{index}]")
-    elif not _is_equal(claimed, computed):
-        yield f"{place} is {claimed!r:.80}, but its logs give {computed!r:.80}"
-
-
-class _Nothing:
-    """The value of a key that one of two trees lacks."""
-
-    def __repr__(self) -> str:
-        return "missing"
-
-
-_NOTHING: Final = _Nothing()
-
-
-def _is_equal(value: Any, other: Any) -> bool:
-    if isinstance(value, float) and isinstance(other, float):
-        return math.isclose(value, other, rel_tol=CLOSE)
-    return type(value) is type(other) and bool(value == other)
+def find_differences(claimed: Any, computed: Any) -> Iterator[str]:
+    """Phrase the differences between the tree of JSON that a package has and the one that its logs give."""
+    trees = flatten_tree(claimed), flatten_tree(computed)
+    for place in trees[1] | trees[0]:
+        own, ours = (tree.get(place, ...) for tree in trees)
+        is_rounded = isinstance(own, float) and isinstance(ours, float) and math.isclose(own, ours, rel_tol=CLOSE)
+        if not is_rounded and (type(own) is not type(ours) or own != ours):
+            has, gives = ("missing" if value is ... else f"{value!r:.80}" for value in (own, ours))
+            yield f"{place} is {has}, but its logs give {gives}"

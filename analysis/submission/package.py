@@ -124,24 +124,14 @@ def _find_replays(work: Path, begun: Begun) -> _Replays:
                 raise InputError(problem, f"remove it; {_REPEAT}, which replays it", subject=trial)
             if run.status != "complete":
                 raise InputError(f"not complete but {run.status}", f"{_REPEAT}, which replays it", subject=trial)
-            _check_files(
-                [
-                    _console_log(trial),
-                    *(file for rank in run.ranks for file in _list_files(rank.path)),
-                ]
-            )
-    _check_files([work / "environment.json", work / "system.yaml"])
-    return replays
-
-
-def _check_files(files: Sequence[Path]) -> None:
-    """Refuse files that are missing, and pipes, which would be read for ever."""
-    for file in files:
+    logs = [_console_log(trial) for trials in replays.values() for trial in trials]
+    for file in (*logs, work / "environment.json"):  # other files are read when the runs are judged
         try:
             check_file(file, MOST_BYTES)
         except OSError:
             problem = "missing, but a package must contain it"
             raise InputError(problem, "make the submission again", subject=file) from None
+    return replays
 
 
 def _list_files(rank: Path) -> list[Path]:

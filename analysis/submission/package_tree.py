@@ -176,6 +176,15 @@ class Package:
                 yield f"{name} is not a regular file; a package contains the file itself"
 
 
+def flatten_tree(tree: Any, place: str = "") -> dict[str, Any]:
+    """Return the values of a tree of JSON or YAML by their dotted names."""
+    if isinstance(tree, dict | list):
+        inner = tree.items() if isinstance(tree, dict) else enumerate(tree)
+        parts = [flatten_tree(part, f"{place}.{name}".lstrip(".")) for name, part in inner]
+        return {name: value for part in parts for name, value in part.items()}
+    return {place: tree}
+
+
 def name_model_folder(model: str) -> str:
     """Return the name of a model's directory; a model that is a path stays within the package."""
     return re.sub(r"[^\w.-]", "-", model, flags=re.ASCII).lstrip(".") or "model"

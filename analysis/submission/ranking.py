@@ -35,7 +35,7 @@ def rank_packages(packages: Sequence[Package], progress: Progress = ignore_progr
     """
     _check_kinds(packages)
     named = _name_packages(packages)
-    verdicts = {name: validate(package, progress=progress) for name, package in named.items()}
+    verdicts = {name: validate(package, progress) for name, package in named.items()}
     valid = {name: verdict for name, verdict in verdicts.items() if not verdict.problems}
     problems = [
         DoubtLine(headline="not ranked", runs=name, text=problem.text, advice=problem.advice)

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from analysis.submission.begin import Environment, read_description
@@ -14,12 +13,11 @@ from analysis.submission.claims import (
     find_differences,
     open_trial,
 )
-from analysis.submission.package import check_files, render_submission_yaml
+from analysis.submission.package import check_files
 from analysis.submission.package_tree import Package, name_model_folder, read_json
 from analysis.submission.rules import DIVISIONS
 from analysis.submission.trial_checks import (
     check_conditions,
-    check_given_traces,
     check_pauses,
     check_runs,
     check_system,
@@ -59,23 +57,8 @@ class PackageVerdict:
     untied: Mapping[str, str]
 
 
-def validate(
-    package: Package,
-    given: Mapping[str, Path] | None = None,
-    progress: Progress = ignore_progress,
-) -> PackageVerdict:
-    """Check every file, row and metric of a package.
-
-    Args:
-        package: the package.
-        given: traces of OPEN by option, if a reviewer has them.
-        progress: shows the work.
-
-    Raises:
-        InputError: a trace is given for an option that is unknown or not of OPEN.
-    """
-    given = given or {}
-    check_given_traces(given, package)
+def validate(package: Package, progress: Progress = ignore_progress) -> PackageVerdict:
+    """Check every file, row and metric of a package."""
     irregular = [*package.find_irregular()]
     if irregular:  # a pipe would be read for ever
         return PackageVerdict(package, _make_problems("files", irregular), {}, {})
@@ -86,7 +69,7 @@ def validate(
         runs += [*check_runs(opened), *other_work]
         if other_work:
             del right[option]
-    rows, untied = compare_with_traces(package, right, given, progress)
+    rows, untied = compare_with_traces(package, right, progress)
     problems = {
         "files": [*_check_complete(package), *_check_names(package), *check_files(package)],
         "description": [*_check_description(package), *_check_environment(package, trials)],
@@ -134,7 +117,7 @@ def _list_untied(verdict: PackageVerdict) -> Iterator[DoubtLine]:
         yield DoubtLine(
             headline="no trace",
             text=f"nothing ties the rows of {option} to its trace ({reason})",
-            advice="a reviewer who has the trace can name it",
+            advice="a reviewer who has the trace can pass it to `analysis check TRIAL --trace FILE`",
         )
 
 
@@ -175,7 +158,7 @@ def _phrase(error: InputError, package: Package) -> str:
 
 
 def _check_names(package: Package) -> Problems:
-    """Check that names agree with directories, and that the files next to the runs exist."""
+    """Check that names agree with directories."""
     submission = package.submission
     top = package.top.resolve()
     names = {"organisation": top.name, "division": top.parent.name, "system": package.results.name}
@@ -184,11 +167,6 @@ def _check_names(package: Package) -> Problems:
     for name, directory in names.items():
         if directory != submission.names[name]:
             yield f"manifest.json names the {name} {submission.names[name]}, but its directory is {directory}"
-    path = package.top / "submission.yaml"
-    if not path.exists() or path.read_bytes() != render_submission_yaml(submission).encode():
-        yield "submission.yaml is missing, or is not that of this organisation and division"
-    if not (package.results / "report.html").exists():
-        yield "report.html is missing"
 
 
 def _check_complete(package: Package) -> Problems:
@@ -224,7 +202,7 @@ def _check_description(package: Package) -> Problems:
 
 
 def _check_environment(package: Package, trials: Trials) -> Problems:
-    """Check the host, and that results and cache were on different file systems."""
+    """Check the host."""
     try:
         environment: Environment = read_json(package.results / "environment.json", Environment)
     except InputError as error:
@@ -233,9 +211,6 @@ def _check_environment(package: Package, trials: Trials) -> Problems:
     hosts = {info.host for opened in trials.values() for trial in opened for info in trial.infos}
     if hosts and environment.host not in hosts:
         yield f"environment.json is from {environment.host}, but the runs are from {', '.join(map(str, hosts))}"
-    must_differ = package.submission.is_closed and package.submission.rules.submittable
-    if must_differ and environment.file_systems.cache == environment.file_systems.results:
-        yield "environment.json: results and cache were on one file system; the rules require two"
 
 
 def _check_claims(package: Package, trials: Trials) -> Problems:

@@ -24,7 +24,6 @@ from analysis.summary.run_summary import MachineName, Provenance, Summary
 from replayer.schema import Machine, RunInfo, Window, describe_cut
 from tracegen.errors import InputError
 from tracegen.progress import Progress, ignore_progress
-from tracegen.schema import Trace
 
 SAME_WORK: Final = ("trace_fingerprint", "plan_fingerprint", "cut")
 """Entries of a summary that are no counts, and equal in runs that did the same work."""
@@ -82,12 +81,10 @@ def _compare_with_trace(run: Run, trace: Path, progress: Progress) -> Iterator[D
         TemporaryDirectory(prefix="analysis-plan-") as folder,
         progress("planning again", "rank", len(run.ranks)) as advance,
     ):
-        for number, rank in enumerate(run.ranks):
-            own = Trace(str(trace).replace("{rank}", str(rank.info.rank or 0)))
-            moves = Path(folder) / f"{number}.parquet"
-            planned = against_trace.plan_anew(own.path, rank.path, rank.info, moves)
-            yield from against_trace.find_deviations(rank.path, rank.info, planned)
-            planned.moves.unlink()
+        plans = against_trace.Plans(Path(folder))
+        for rank in run.ranks:
+            own = Path(str(trace).replace("{rank}", str(rank.info.rank or 0)))
+            yield from plans.find_deviations(own, rank.path, rank.info)
             advance(1)
 
 
@@ -162,7 +159,7 @@ def _provenance(run: Run) -> Provenance:
     return Provenance(
         status=run.status,
         executed_ops=run.executed_ops,
-        is_cut=any(cut_s is not None for cut_s in run.cuts),
+        is_cut=any(info.cut_s is not None for info in run.infos),
         trace_fingerprint=run.trace_fingerprint,
         plan_fingerprint=run.executed_fingerprint,
         conditions=run.conditions,

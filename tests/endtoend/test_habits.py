@@ -116,8 +116,8 @@ def test_percentiles_of_few_samples_are_in_brackets() -> None:
 
 def test_aliases_name_metrics() -> None:
     for alias, name in glossary.ALIASES.items():
-        (term,) = glossary.find_terms([alias.upper()])
-        assert name in (*term.names, *term.expanded())
+        (family,) = glossary.find_families([alias.upper()])
+        assert name in (family.name, *(metric.name for metric in family.expand()))
 
 
 # Live runs

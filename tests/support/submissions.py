@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from analysis.doubts import against_trace as replanned
-from analysis.doubts.against_trace import Planned, plan_anew
+from analysis.doubts.against_trace import plan_anew
 from analysis.runs.opening import open_run
 from analysis.submission import begin as beginning
 from analysis.submission import claims as claiming
@@ -34,7 +34,7 @@ from replayer.planning.order import Order
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.planning.plan_table import PlannedMoves
 from replayer.run.mpi import combine_ranks
-from replayer.schema import RunInfo, TraceInfo, read_run
+from replayer.schema import PlanInfo, RunInfo, TraceInfo, read_run
 from tests.support.crafted_runs import PER_TOKEN, SECOND, SIZE, Crafted, clean, sampled, steps
 from tests.support.traces import write
 from tracegen.errors import InputError
@@ -93,7 +93,7 @@ def trace_of(option: Option, rank: int, place: Path) -> Trace:
     return write(place / f"{option.name}-{rank}.parquet", batch, seed=42 + rank, counts=counts)
 
 
-def planned_by_hand(trace: Path, place: Path, info: RunInfo, moves: Path) -> Planned:
+def planned_by_hand(trace: Path, place: Path, info: RunInfo, moves: Path) -> PlanInfo:
     """Its plan: of a test's own order and memory, which CLOSED does not have."""
     if info.conditions.plan.model != "hand-made":
         return plan_anew(trace, place, info, moves)
@@ -101,9 +101,8 @@ def planned_by_hand(trace: Path, place: Path, info: RunInfo, moves: Path) -> Pla
     order = Order("run", "crafted", op_ids=np.arange(opened.ops))
     capacity = (Decimal(0), Decimal(cpu) / 2**30, None)
     plan = Plan(opened, PlanOptions(TokenBytes(PER_TOKEN), capacity, headroom=Decimal(1), order=order))
-    moves.unlink(missing_ok=True)
     with PlannedMoves(moves, plan) as table:
-        return Planned(plan.simulate(looks=[table.add]).to_info(), moves)
+        return plan.simulate(looks=[table.add]).to_info()
 
 
 def save(place: Path, runs: list[Crafted]) -> None:
@@ -177,11 +176,13 @@ def pinned() -> dict[str, list[str]]:
     }
 
 
-def trace_made(self: remade._Traces, option: Option, rank: int, told: TraceInfo) -> Trace:
-    return trace_of(option, rank, self.folder) if option in OPTIONS else MADE(self, option, rank, told)
+def trace_made(package: Package, option: Option, rank: int, told: TraceInfo, folder: Path) -> Path:
+    if option not in OPTIONS:
+        return MADE(package, option, rank, told, folder)
+    return trace_of(option, rank, folder).path
 
 
-MADE: Final = remade._Traces.open
+MADE: Final = remade.make_trace
 
 
 @contextmanager
@@ -191,7 +192,7 @@ def tiny_scale() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(RULES, "tiny", TINY)
         patch.setattr(ruling, "read_pins", lambda: PINS | {"tiny": pins})
-        patch.setattr(remade._Traces, "open", trace_made)
+        patch.setattr(remade, "make_trace", trace_made)
         patch.setattr(replanned, "plan_anew", planned_by_hand)
         patch.setattr(validation, "open_trial", judged_once)
         patch.setattr(packaging, "open_trial", judged_once)

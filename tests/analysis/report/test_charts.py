@@ -34,12 +34,15 @@ def test_moments_worked_by_hand() -> None:
     rows = [row | {"warmup": row["op_id"] < 20} for row in follow(3, 300)]
     first = min(row["start_ns"] for row in rows if not row["warmup"])
     bounds = (first - S // 10, first + 21 * S // 10)
-    assert find_moments(log_of(rows, bounds_ns=bounds)) == {"warm-up ends": 0.0, "measured until here": 2.1}
+    assert find_moments(log_of(rows, warm_end_ns=bounds[0], cut_ns=bounds[1])) == {
+        "warm-up ends": 0.0,
+        "measured until here": 2.1,
+    }
     later = (first + S // 4, None)
-    assert find_moments(log_of(rows, bounds_ns=later)) == {"warm-up ends": 0.25}
+    assert find_moments(log_of(rows, warm_end_ns=later[0], cut_ns=later[1])) == {"warm-up ends": 0.25}
     cold = [row | {"warmup": False} for row in rows]
-    assert find_moments(log_of(cold, bounds_ns=(first, None))) == {}
-    assert find_moments(log_of([row | {"warmup": True} for row in rows], bounds_ns=(first, None))) == {}
+    assert find_moments(log_of(cold, warm_end_ns=first)) == {}
+    assert find_moments(log_of([row | {"warmup": True} for row in rows], warm_end_ns=first)) == {}
 
 
 def test_charts_over_time_mark_the_warm_up_and_the_cut(cut: Gathered) -> None:

@@ -65,7 +65,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setitem(RULES, "real", Rules((OPTION,), 2, pause_s=0, submittable=False, settings=SETTINGS))
         patch.setattr(ruling, "read_pins", lambda: {"real": {"option_1": [trace.metadata.fingerprint]}})
         patch.setattr(replanned, "run_child", child_here)
-        patch.setattr(remade, "generate", lambda *_: trace)
+        patch.setattr(remade, "generate", lambda *_: trace.path)
         beginning.begin(work, Begun(**NAMES, trials=2), Path("/proc"), place / "results")
         for trial in (1, 2):
             run = work / "replays" / "option_1" / f"trial_{trial}"
@@ -269,13 +269,7 @@ def test_a_trace_of_open_is_generated_from_its_recorded_recipe(
     assert (found.problems, found.untied) == ([], {})
 
 
-def test_validate_asks_for_a_trace_of_open_that_it_cannot_generate(real: Path, tmp_path: Path) -> None:
+def test_validate_says_that_it_cannot_generate_a_trace_of_open(real: Path, tmp_path: Path) -> None:
     package = opened(real, tmp_path, {})
-    command = ("submission", "validate", package.top)
-    given = ("--trace", f"option_1={real.with_name('trace.parquet')}")
-    assert "--trace option_1=FILE" in call(*command).stdout
-    assert "--trace" not in call(*command, *given).stdout
-    change_log(pl.col("step") + 1)(package)
-    forge(package, claims=False)
-    assert "another step" in call(*command, *given, code=1).stdout
-    call(*command, "--trace", "option_9=t", code=2)
+    (told,) = json.loads(call("submission", "validate", package.top, "--json").stdout)
+    assert (told["valid"], "no trace" in [doubt["headline"] for doubt in told["doubts"]]) == (True, True)
