@@ -5,6 +5,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,6 +13,21 @@ from tracegen.errors import InputError
 
 _UNFINISHED: Final[set[Path]] = set()  # the partial names that this process has used
 _NAME_MAX: Final = 100  # characters of the output's name in a partial name
+
+
+@dataclass(frozen=True)
+class TraceOutput:
+    """A trace to write.
+
+    Attributes:
+        path: the file, or with `part_ops` the folder.
+        force: replace an existing trace.
+        part_ops: ops per file of a folder; 0 writes one file.
+    """
+
+    path: Path
+    force: bool = False
+    part_ops: int = 0
 
 
 def remove(path: Path) -> None:

@@ -76,9 +76,10 @@ def generator(folder: Path, requests: int = 200_000) -> None:
     from tracegen.exchange.convert import import_trace
     from tracegen.exchange.options import ImportOptions
     from tracegen.generate import generate
+    from tracegen.outputs import TraceOutput
     from tracegen.recipes.loading import load_recipe
     from tracegen.schema import Metadata, Trace
-    from tracegen.trace.writing import TraceOutput, TraceWriter
+    from tracegen.trace.writing import TraceWriter
 
     print("tracegen, one core")
     path, recipe = folder / "t.parquet", load_recipe(None, {"mix.personas": 1, "users": 1000, "requests": requests})

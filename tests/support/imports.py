@@ -8,8 +8,8 @@ from tests.support.paths import ROOT
 from tests.support.traces import joined
 from tracegen.exchange.convert import import_trace
 from tracegen.exchange.options import ImportOptions
+from tracegen.outputs import TraceOutput
 from tracegen.schema import Columns, Trace
-from tracegen.trace.writing import TraceOutput
 
 EXCERPT = ROOT / "traces" / "mooncake_excerpt.jsonl"
 SHARED = ROOT.parent / "shared" / "data"

@@ -103,7 +103,7 @@ def test_counts_are_exact_if_objects_are_deleted_and_stored_again(tmp_path: Path
 def test_info_of_a_long_trace_states_the_sampled_share(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
 ) -> None:
-    monkeypatch.setattr("tracegen.commands.describe.measure_reuse", lambda trace: measure_reuse(trace, 2000))
+    monkeypatch.setattr("tracegen.describe.reuse.measure_reuse", lambda trace: measure_reuse(trace, 2000))
     run("tracegen", "generate", "--set", "mix.rag=1", "--requests", "400", "--users", "5", "-o", tmp_path / "t.parquet")
     shown = run("tracegen", "info", tmp_path / "t.parquet").stdout
     facts = json.loads(run("tracegen", "info", tmp_path / "t.parquet", "--json").stdout)

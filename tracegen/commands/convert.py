@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -20,16 +20,25 @@ from tracegen.console.command_line import MILLISECONDS, SECONDS, Quantity
 from tracegen.console.commands import Word, command, option_group
 from tracegen.console.progress_bars import show_progress
 from tracegen.errors import InputError, format_count
-from tracegen.exchange.convert import export_trace, import_trace
 from tracegen.exchange.options import ImportOptions
-from tracegen.formats import EXPORTS, FORMATS, IMPORTS
-from tracegen.formats.export import ExportOptions
-from tracegen.generate import generate
-from tracegen.recipes.loading import load_recipe
-from tracegen.trace.metadata import Metadata
+
+if TYPE_CHECKING:
+    from tracegen.trace.metadata import Metadata
 
 _DEFAULTS: Final = ImportOptions()
 _OF_RECIPES: Final = ("seed", "decode_reads", "decode_token_ms")  # flags that ShareGPT takes, too
+
+
+def _list_imports() -> list[str]:
+    from tracegen.formats import IMPORTS
+
+    return sorted([*IMPORTS, "sharegpt"])
+
+
+def _list_exports() -> list[str]:
+    from tracegen.formats import EXPORTS
+
+    return EXPORTS
 
 
 _BLOCK_FLAGS: Final = (
@@ -138,7 +147,7 @@ _FILE_FLAGS: Final = (
     short_help="Convert another lab's trace.",
     epilog="Example: tracegen import mooncake conversations.jsonl --jitter 3 -o trace.parquet",
 )
-@click.argument("format_", metavar="FORMAT", type=Word(sorted([*IMPORTS, "sharegpt"])))
+@click.argument("format_", metavar="FORMAT", type=Word(_list_imports))
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @option_group("Blocks", "--rechunk 512 --chain", *_BLOCK_FLAGS)
 @option_group("Sessions and times", "--sessions none --speedup 2", *_TIME_FLAGS)
@@ -156,6 +165,8 @@ def import_(
 
     FORMAT is azure, bailian, burstgpt, kvcache-simulator, mlcommons, mooncake, sharegpt or weka.
     """
+    from tracegen.exchange.convert import import_trace
+
     refuse_zeros("rechunk", "max_idle_gap_s", "bytes_per_token")
     options = ImportOptions(**flags)
     if format_ == "sharegpt":
@@ -179,8 +190,11 @@ def _import_sharegpt(
     options: ImportOptions,
     licence: str,
     output: ReportedTrace,
-) -> Metadata:
+) -> "Metadata":
     """Generate the trace of a ShareGPT file with default settings: it has texts, but no times."""
+    from tracegen.generate import generate
+    from tracegen.recipes.loading import load_recipe
+
     remedy = "use `tracegen generate --sharegpt` and its flags"
     if len(files) > 1:
         raise InputError("sharegpt is imported one file at a time", remedy)
@@ -204,7 +218,7 @@ def _import_sharegpt(
     short_help="Write a trace in another lab's format.",
     epilog="Example: tracegen export oracle-general trace.parquet --bytes-per-token 131072 -o trace.zst",
 )
-@click.argument("format_", metavar="FORMAT", type=Word(EXPORTS))
+@click.argument("format_", metavar="FORMAT", type=Word(_list_exports))
 @click.argument("trace", type=TRACE_PATH)
 @click.option(
     "--bytes-per-token",
@@ -234,6 +248,10 @@ def export(
 
     FORMAT is fio, kvcache-simulator, mlcommons, mooncake or oracle-general.
     """
+    from tracegen.exchange.convert import export_trace
+    from tracegen.formats import FORMATS
+    from tracegen.formats.export import ExportOptions
+
     refuse_zeros("bytes_per_token")
     if bytes_per_token and not FORMATS[format_].counts_bytes:
         raise InputError(f"{format_} counts tokens, not bytes", "leave out `bytes_per_token`")

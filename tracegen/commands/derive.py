@@ -4,6 +4,7 @@ import math
 import re
 from fractions import Fraction
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,12 +17,11 @@ from tracegen.commands.options import (
 )
 from tracegen.console.command_line import SECONDS
 from tracegen.console.commands import command, option_group
-from tracegen.derive.derivation import Derivation
-from tracegen.derive.merge import merge as merge_traces
-from tracegen.derive.scale import scale_trace
-from tracegen.derive.slice import Range, SliceRanges, slice_trace
 from tracegen.errors import InputError
-from tracegen.trace.writing import TraceWriter
+
+if TYPE_CHECKING:
+    from tracegen.derive.derivation import Derivation
+    from tracegen.derive.slice import Range
 
 
 @command(
@@ -32,10 +32,12 @@ from tracegen.trace.writing import TraceWriter
 @add_output_flags
 def merge(traces: tuple[Path, ...], output: ReportedTrace) -> None:
     """Merge TRACES on one clock: all shards of a trace, or whole traces, which share nothing."""
+    from tracegen.derive.merge import merge as merge_traces
+
     _write(merge_traces([open_checked(path) for path in traces]), output)
 
 
-def _parse_range(_ctx: click.Context, param: click.Parameter, text: str | None) -> Range | None:
+def _parse_range(_ctx: click.Context, param: click.Parameter, text: str | None) -> "Range | None":
     if text is None:
         return None
     parse = SECONDS.parse if param.name == "seconds" else float
@@ -74,9 +76,9 @@ def _parse_range(_ctx: click.Context, param: click.Parameter, text: str | None) 
 @add_output_flags
 def slice_(
     trace: Path,
-    seconds: Range | None,
-    users: Range | None,
-    sessions: Range | None,
+    seconds: "Range | None",
+    users: "Range | None",
+    sessions: "Range | None",
     requests: int | None,
     output: ReportedTrace,
 ) -> None:
@@ -84,6 +86,8 @@ def slice_(
 
     Requests stay whole; ids and time are counted from 0 again.
     """
+    from tracegen.derive.slice import SliceRanges, slice_trace
+
     ranges = SliceRanges(seconds, users, sessions, (0, requests) if requests else None)
     if ranges == SliceRanges():
         problem = "a slice of everything is the trace itself"
@@ -112,13 +116,17 @@ def slice_(
 @add_output_flags
 def scale(trace: Path, users: int, time: str, output: ReportedTrace) -> None:
     """Repeat every user of TRACE with objects of their own; prompts, phrases and chunks stay shared."""
+    from tracegen.derive.scale import scale_trace
+
     if not re.fullmatch(r"\d{1,9}(\.\d{1,9}|/0*[1-9]\d{0,8})?", time):
         problem = "not a positive number of at most nine digits"
         raise InputError(problem, "write it like 0.5 or 1/3", subject=time[:40], setting="time")
     _write(scale_trace(open_checked(trace), users, Fraction(time)), output)
 
 
-def _write(derivation: Derivation, output: ReportedTrace) -> None:
+def _write(derivation: "Derivation", output: ReportedTrace) -> None:
+    from tracegen.trace.writing import TraceWriter
+
     metadata = derivation.metadata
     with TraceWriter(output.path, metadata, force=output.force, part_ops=output.part_ops) as writer:
         for batch in derivation.batches:

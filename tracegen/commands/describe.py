@@ -9,10 +9,6 @@ import tracegen
 from tracegen.commands.options import TRACE_PATH
 from tracegen.console.answers import AnswerOutput, answer_options, json_option
 from tracegen.console.commands import command
-from tracegen.describe.charts import list_charts
-from tracegen.describe.diff import compare_traces
-from tracegen.describe.info import answer_trace, describe
-from tracegen.describe.reuse import measure_reuse
 from tracegen.errors import escape_controls
 
 
@@ -24,6 +20,10 @@ from tracegen.errors import escape_controls
 @answer_options(has_charts=True)
 def info(trace: Path, output: AnswerOutput) -> None:
     """Describe a trace: counts, lengths, reuse by source and distance, provenance."""
+    from tracegen.describe.charts import list_charts
+    from tracegen.describe.info import answer_trace, describe
+    from tracegen.describe.reuse import measure_reuse
+
     opened = tracegen.read(trace)
     facts, reuse = describe(opened), measure_reuse(opened)
     drawn = list_charts(opened, facts, reuse) if output.file or output.charts else []
@@ -73,6 +73,8 @@ def validate(trace: Path, as_json: bool) -> None:
 @answer_options(example="-o diff.md")
 def diff(a: Path, b: Path, output: AnswerOutput) -> None:
     """Print where two traces first differ, and which totals differ; exits 1 if anything differs."""
+    from tracegen.describe.diff import compare_traces
+
     answer = compare_traces(tracegen.read(a), tracegen.read(b))
     output.show(answer)
     if not answer.data["equal"]:

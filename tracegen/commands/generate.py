@@ -12,7 +12,6 @@ from tracegen.console.command_line import SECONDS, Quantity
 from tracegen.console.commands import Name, Word, command, option_group
 from tracegen.console.progress_bars import show_progress
 from tracegen.errors import InputError
-from tracegen.generate import generate as write_trace
 from tracegen.recipes import loading
 from tracegen.recipes.recipe import Recipe
 
@@ -169,6 +168,8 @@ def generate(
     Without RECIPE, the trace is made of a ShareGPT file or of --set mix.…. Flags override the
     recipe, and the recipe overrides the defaults.
     """
+    from tracegen.generate import generate as write_trace
+
     if shard and jobs > 1:
         raise InputError("`shard` makes one shard in one process", "leave out `jobs`")
     overrides = _parse_settings(settings)

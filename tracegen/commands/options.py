@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 from click.core import ParameterSource
@@ -15,10 +15,11 @@ from tracegen.console.answers import json_option
 from tracegen.console.command_line import Commands
 from tracegen.console.commands import option_group
 from tracegen.errors import InputError
-from tracegen.outputs import find_leftovers, remove_unfinished
-from tracegen.trace.metadata import Metadata
-from tracegen.trace.reading import Trace
-from tracegen.trace.writing import TraceOutput
+from tracegen.outputs import TraceOutput, find_leftovers, remove_unfinished
+
+if TYPE_CHECKING:
+    from tracegen.trace.metadata import Metadata
+    from tracegen.trace.reading import Trace
 
 TRACE_PATH: Final = click.Path(path_type=Path)
 
@@ -82,7 +83,7 @@ def refuse_zeros(*names: str) -> None:
             raise InputError(problem, "leave it out or give more", subject=0, setting=param.name)
 
 
-def open_checked(path: Path) -> Trace:
+def open_checked(path: Path) -> "Trace":
     """Open a trace and check that it follows the format.
 
     Raises:
@@ -93,7 +94,7 @@ def open_checked(path: Path) -> Trace:
     return trace
 
 
-def report_trace(output: ReportedTrace, metadata: Metadata) -> None:
+def report_trace(output: ReportedTrace, metadata: "Metadata") -> None:
     """Print a summary of the trace written, and warn of files that killed processes have left."""
     counts = metadata.counts
     if output.as_json:

@@ -80,7 +80,20 @@ def add_options(options: Sequence[Decorator], function: Callable[..., Any]) -> C
 
 
 class Word(click.Choice[str]):
-    """One of a few words; an unknown one is refused with the word most like it."""
+    """One of a few words; an unknown one is refused with the word most like it.
+
+    Args:
+        words: the words, or a function that imports them; then `metavar` stands for them in `--help`.
+    """
+
+    def __init__(self, words: Sequence[str] | Callable[[], Sequence[str]]) -> None:
+        self._words = words
+        self.case_sensitive = True
+
+    @property
+    def choices(self) -> Sequence[str]:  # type: ignore[override]  # click's is an attribute
+        """The words."""
+        return self._words() if callable(self._words) else self._words
 
     def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
         """Return the refusal."""

@@ -17,10 +17,11 @@ from tracegen.formats.export import ExportOptions, explain_missing_bytes
 from tracegen.formats.format import Format
 from tracegen.formats.rows import DECODE_BATCH, Call, Rows
 from tracegen.formats.values import BadRowError
+from tracegen.outputs import TraceOutput
 from tracegen.progress import Progress, ignore_progress
 from tracegen.trace.metadata import Metadata
 from tracegen.trace.reading import Trace
-from tracegen.trace.writing import TraceOutput, TraceWriter
+from tracegen.trace.writing import TraceWriter
 from tracegen.workload.ops import make_ops
 
 

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -32,21 +32,6 @@ SHARD_SCHEMA: Final = pa.schema([*SCHEMA, *(pa.field(name, pa.int64(), nullable=
 _TASKS_AHEAD: Final = 8  # batches that may wait for the writing thread
 _PART: Final = re.compile(r"part-\d{5}\.parquet")
 _ASCENDING: Final = ("op_id", "time_ns", "request_id", "session_id", "key")
-
-
-@dataclass(frozen=True)
-class TraceOutput:
-    """A trace to write.
-
-    Attributes:
-        path: the file, or with `part_ops` the folder.
-        force: replace an existing trace.
-        part_ops: ops per file of a folder; 0 writes one file.
-    """
-
-    path: Path
-    force: bool = False
-    part_ops: int = 0
 
 
 class _Totals:

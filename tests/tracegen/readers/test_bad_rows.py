@@ -12,7 +12,7 @@ from tracegen.exchange.convert import import_trace
 from tracegen.exchange.options import ImportOptions
 from tracegen.formats import rows as calls
 from tracegen.formats import weka
-from tracegen.trace.writing import TraceOutput
+from tracegen.outputs import TraceOutput
 
 NO_INTEGER = [*'-1 true 1.5 "1" NaN Infinity -Infinity 1e400 null [] {} "\\ud800"'.split(), "9" * 309]
 NO_TIME = '-1 true "1" NaN Infinity 1e400 null [1] 1e300'.split()
