@@ -18,6 +18,7 @@ from replayer.planning.plan_table import PlannedMoves
 from replayer.questions.evidence import Finding, PlanEvidence
 from replayer.questions.plan import answer_plan, list_wear
 from replayer.questions.why import add_findings, diagnose
+from replayer.run.footprint import Footprint
 from replayer.run.preflight import describe_disk_use, describe_time
 from tracegen.console.answers import AnswerOutput, answer_options
 from tracegen.console.command_line import TERABYTES, Quantity, flags_of
@@ -116,4 +117,4 @@ def _list_needs(made: Plan, summary: PlanSummary, time: Span | None) -> list[str
     if made.options.usable()[NVME] == 0:
         return needs
     window = PlanWindow.for_pace(made.options.demand.pace)
-    return [describe_disk_use(made, summary, window), *needs]
+    return [describe_disk_use(Footprint(made, summary, window)), *needs]

@@ -25,7 +25,7 @@ from replayer.record.run_directory import check_free
 from replayer.record.run_info import RanksInfo, RunInfo
 from replayer.run.console import RunConsole
 from replayer.run.mpi import ALONE, Ranks, find_ranks
-from replayer.run.replay import ReplayResult, replay
+from replayer.run.replay import Replay
 from tracegen.console.answers import json_option
 from tracegen.console.commands import command, option_group
 from tracegen.console.interrupts import Interrupted
@@ -79,7 +79,7 @@ def run(
         for directory in directories:
             agenda.begin(str(directory))
             try:
-                result = start(output=directory, console=console)
+                result = start(output=directory, console=console).run()
             except Interrupted as error:
                 note_log(error, directory)
                 raise
@@ -98,14 +98,14 @@ def _resolve(
     mode: RankMode | None,
     peers: Ranks,
     given: Mapping[str, Any],
-) -> tuple[Callable[..., ReplayResult], ControlOptions]:
-    """Return a function that replays what the options say on this rank, and what they say of control."""
+) -> tuple[Callable[..., Replay], ControlOptions]:
+    """Return a function that makes the replay that the options ask for on this rank, and what they say of control."""
     opened = Trace(Path(str(trace).replace("{rank}", str(peers.rank))) if mode else trace)
     part = (peers.rank, peers.size) if mode == "partition" else (0, 1)
     options = overlay_recipe(opened, given)
     model, planned = resolve_plan(opened, options, part)
     settings = resolve_settings(options, planned.demand)
-    return partial(replay, opened, model, planned, settings, ranks=peers), settings.control
+    return partial(Replay, opened, model, planned, settings, ranks=peers), settings.control
 
 
 def _name_trials(output: Path, repeat: int, *, force: bool) -> list[Path]:

@@ -9,52 +9,27 @@ import ctypes
 import gc
 import os
 import threading
-from collections import Counter
 from collections.abc import Callable, Sequence
 from time import perf_counter_ns
-from typing import Any, Final
+from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
-
-from replayer.bindings.compiled import (
-    RECORD,
-    EngineSettings,
-    FaultStruct,
-    Job,
-    State,
-    call,
-    reference,
-    refuse_memory,
-    view,
-)
+from replayer.bindings.compiled import EngineSettings, FaultStruct, Job, call, reference, refuse_memory
 from replayer.bindings.faults import describe_fault
 from replayer.engine.move_executor import MoveExecutor, Staging
 from replayer.machine.device_counters import RunDelays
-from replayer.planning.counts import MoveTotals
-from replayer.planning.executing import ROW_NUMBERS, Flush, Records, Rows, list_unfinished, make_settings
-from replayer.planning.pace import PlanWindow, Span
-from replayer.planning.plan import Plan, free_live
-from replayer.record.options import Verify
+from replayer.planning.executing import CompiledExecution, Flush, Records, Rows
+from replayer.planning.plan import Plan
 from replayer.record.wording import causes_of, commonest
 from replayer.tiers.base import Tier
 from replayer.tiers.payload import Payload
 
 POLL_S: Final = 0.05
 
-
-_new = call("engine_new")
-_free = call("engine_free")
 _feed = call("engine_feed")
 _start = call("engine_start")
 _work = call("engine_work")
 _wait = call("engine_wait")
 _stop = call("engine_stop")
-_state = call("engine_state")
-_totals = call("engine_totals")
-_unfinished = call("engine_unfinished")
-_take_records = call("engine_take_records")
-_take_rows = call("engine_take_rows")
 _fault = call("engine_fault")
 
 
@@ -62,7 +37,7 @@ class TooManyErrorsError(Exception):
     """More moves failed than the run's settings allow."""
 
 
-class Engine:
+class Engine(CompiledExecution):
     """One execution of a plan.
 
     The compiled engine has the lock and the state that its threads share. `_crash` is the only
@@ -71,62 +46,29 @@ class Engine:
 
     Args:
         plan: the plan to execute; if its order is `live`, placement is decided during the run.
+        settings: of the execution.
         tiers: by number; None for a tier that the run does not have.
         payload: makes and checks the bytes of objects.
         staging: makes the buffers of a worker, given its number.
-        executor: makes the moves that compiled code cannot make.
-        verify: how the bytes of reads are checked.
-        chunk: bytes moved at a time.
-        window: how far planning and execution may be apart.
-        span: the limits of the run.
-
-    Attributes:
-        began_ns: perf_counter_ns() at the log's time 0.
-        causes: how many moves failed, by cause.
     """
 
     def __init__(
         self,
         plan: Plan,
+        settings: EngineSettings,
         tiers: Sequence[Tier | None],
         payload: Payload,
         staging: Callable[[int], Staging],
-        executor: MoveExecutor,
-        verify: Verify,
-        chunk: int,
-        window: PlanWindow,
-        span: Span,
     ) -> None:
-        is_live = plan.options.order.kind == "live"
-        self._plan = plan
-        self._kept = (tiers, payload)  # compiled code has their handles
+        settings.cores = len(os.sched_getaffinity(0))
+        handles = (ctypes.c_void_p * len(tiers))(*(None if tier is None else tier.engine_handle for tier in tiers))
+        super().__init__("engine", plan, settings, reference(handles), payload.handle)
+        self._executor = MoveExecutor(tiers, payload, settings.verify)
         self._staging = staging
-        self._executor = executor
-        self._max_errors = span.max_errors
-        self._live = plan.live() if is_live else None
-        self._planner = None if is_live else plan.planner()
-        self._handle: int | None = self._open(make_settings(plan, verify, chunk, window, span))
+        self._workers = settings.workers
+        self._max_errors = settings.max_errors
         self._crash: BaseException | None = None
         self._delays = RunDelays()
-        self.began_ns = 0
-        self.causes = Counter[str]()
-
-    def _open(self, settings: EngineSettings) -> int:
-        """Create the compiled engine."""
-        settings.cores = len(os.sched_getaffinity(0))
-        tiers, payload = self._kept
-        handles = (ctypes.c_void_p * len(tiers))(*(None if tier is None else tier.engine_handle for tier in tiers))
-        handle: int = _new(
-            reference(self._plan.workload.struct),
-            reference(settings),
-            reference(self._plan.options.demand.struct()),
-            None if self._planner is None else self._planner.handle,
-            self._live,
-            reference(self._plan.rules()),
-            reference(handles),
-            payload.handle,
-        )
-        return handle
 
     def run(
         self,
@@ -170,8 +112,7 @@ class Engine:
 
     def _make_workers(self) -> list[threading.Thread]:
         return [
-            threading.Thread(target=self._work, args=(number, self._staging(number)))
-            for number in range(self._plan.options.demand.workers)
+            threading.Thread(target=self._work, args=(number, self._staging(number))) for number in range(self._workers)
         ]
 
     def _start_feeder(self) -> list[threading.Thread]:
@@ -230,11 +171,7 @@ class Engine:
         Returns:
             Records, the errors by the number that records give, and rows.
         """
-        pointer = ctypes.c_void_p()
-        count = _take_records(self._handle, ctypes.byref(pointer))
-        records = view(pointer.value, count, RECORD)
-        count = _take_rows(self._handle, ctypes.byref(pointer))
-        rows = view(pointer.value, ROW_NUMBERS * count, np.dtype(np.int64)).reshape(-1, ROW_NUMBERS)
+        records, rows = self._take()
         errors = self._describe_errors(records)
         self.causes.update(causes_of(errors.values()))
         return records, errors, rows
@@ -247,31 +184,6 @@ class Engine:
             errors[number] = describe_fault(fault)
         return errors
 
-    def state(self) -> State:
-        """Return the counters and times of the execution so far."""
-        state = State()
-        _state(self._handle, ctypes.byref(state))
-        return state
-
     def run_delay_ns(self) -> int | None:
         """Return how long the workers were ready but waited for a CPU; None if unknown."""
         return self._delays.total_ns()
-
-    def totals(self) -> MoveTotals:
-        """Return sums over the ops executed so far."""
-        totals = MoveTotals()
-        _totals(self._handle, reference(totals.struct))
-        return totals
-
-    def unfinished(self) -> NDArray[Any]:
-        """Return the requests that were due and are not done, of dtype UNFINISHED."""
-        return list_unfinished(_unfinished, self._handle)
-
-    def close(self) -> None:
-        """Free the memory of the compiled engine, planner and placement."""
-        if self._handle is not None:
-            _free(self._handle)
-            self._handle = None
-            self._planner = None
-            if self._live is not None:
-                free_live(self._live)

@@ -10,9 +10,9 @@ from typing import Final
 
 from replayer.bindings.compiled import Job
 from replayer.bindings.faults import CorruptionError, make_fault
+from replayer.planning.executing import VERIFY
 from replayer.planning.moves import DELETE, DEMOTE, DROP, HIT, PROMOTE
 from replayer.record.columns import STATUSES
-from replayer.record.options import Verify
 from replayer.tiers.base import Buffer, HostBuffer, OpenObject, Tier, align_up
 from replayer.tiers.payload import Payload
 
@@ -74,15 +74,14 @@ class MoveExecutor:
     Args:
         tiers: by number; None for a tier that the run does not have.
         payload: makes and checks the bytes of objects.
-        verify: how the bytes of reads are checked.
+        verify: how the bytes of reads are checked, as `EngineSettings` codes it.
     """
 
-    def __init__(self, tiers: Sequence[Tier | None], payload: Payload, verify: Verify) -> None:
+    def __init__(self, tiers: Sequence[Tier | None], payload: Payload, verify: int) -> None:
         self._tiers = tiers
         self._payload = payload
-        self._verify = verify
-        is_full = verify == "full"
-        self._compare = payload.check_bytes if is_full else payload.check_stamps
+        self._verifies = verify != VERIFY["off"]
+        self._compare = payload.check_bytes if verify == VERIFY["full"] else payload.check_stamps
 
     def run(self, job: Job, staging: Staging) -> None:
         """Make one move; an I/O error or a wrong byte is noted in the job, not raised."""
@@ -141,7 +140,7 @@ class MoveExecutor:
         """Read chunk by chunk: verify each, and write it to the target if there is one."""
         tier = self._tier(job.source)
         buffer = staging.read_buffer(job)
-        is_checked = self._verify != "off" and tier.keeps_bytes
+        is_checked = self._verifies and tier.keeps_bytes
         began = clock()
         with tier.open(job.key, job.size) as source:
             job.read_ns += clock() - began

@@ -1,19 +1,34 @@
-"""Settings and reports that all executions of a plan share."""
+"""Executions of a plan by compiled code: what those on the real clock share with those on a computed one."""
 
+import ctypes
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from replayer.bindings.compiled import NONE, UNFINISHED, UNLIMITED, EngineSettings, address
+from replayer.bindings.compiled import (
+    NONE,
+    RECORD,
+    UNFINISHED,
+    UNLIMITED,
+    EngineSettings,
+    State,
+    address,
+    call,
+    reference,
+    view,
+)
+from replayer.planning.counts import MoveTotals
 from replayer.planning.pace import PlanWindow, Span
-from replayer.planning.plan import Plan
+from replayer.planning.plan import Plan, free_live
 from replayer.record.options import Verify
 
 ROW_NUMBERS: Final = 7
 """Numbers per row of a plan."""
-_VERIFY: Final[dict[Verify, int]] = {"off": 0, "stamps": 1, "full": 2}
+_FUNCTIONS: Final = ("state", "totals", "unfinished", "take_records", "take_rows", "free")
+VERIFY: Final[dict[Verify, int]] = {"off": 0, "stamps": 1, "full": 2}
 
 Records = NDArray[Any]
 """Rows of the log, of dtype RECORD."""
@@ -42,7 +57,7 @@ def make_settings(
     return EngineSettings(
         workers=plan.options.demand.workers,
         chunk=chunk,
-        verify=_VERIFY[verify],
+        verify=VERIFY[verify],
         window_ops=window.ops,
         window_bytes=UNLIMITED if window.bytes is None else window.bytes,
         duration_ns=_nanoseconds(span.duration_s),
@@ -55,17 +70,76 @@ def make_settings(
     )
 
 
-def list_unfinished(function: Callable[..., int], handle: int | None) -> NDArray[Any]:
-    """Return the requests that were due before the cut and are not done, of dtype UNFINISHED.
-
-    Args:
-        function: the core's, for the kind of execution.
-        handle: the execution.
-    """
-    found = np.zeros(function(handle, None, 0), UNFINISHED)
-    function(handle, address(found), len(found))
-    return found
-
-
 def _nanoseconds(seconds: float | None) -> int:
     return NONE if seconds is None else int(seconds * 1e9)
+
+
+class CompiledExecution:
+    """One execution of a plan by compiled code, on the real clock or on a computed one.
+
+    Args:
+        prefix: first word of the names of the core's functions: engine or prediction.
+        plan: the plan to execute; if its order is `live`, placement is decided during the run.
+        settings: of the execution.
+        machine: the arguments of the core's `new` that say on what the plan is executed; kept, as
+            compiled code has their addresses.
+
+    Attributes:
+        began_ns: the clock at the log's time 0.
+        causes: how many moves failed, by cause.
+    """
+
+    def __init__(self, prefix: str, plan: Plan, settings: EngineSettings, *machine: Any) -> None:
+        is_live = plan.options.order.kind == "live"
+        self.began_ns = 0
+        self.causes = Counter[str]()
+        self._core = {name: call(f"{prefix}_{name}") for name in _FUNCTIONS}
+        self._kept = (plan, machine)
+        self._live = plan.live() if is_live else None
+        self._planner = None if is_live else plan.planner()
+        self._handle: int | None = call(f"{prefix}_new")(
+            reference(plan.workload.struct),
+            reference(settings),
+            reference(plan.options.demand.struct()),
+            None if self._planner is None else self._planner.handle,
+            self._live,
+            reference(plan.rules()),
+            *machine,
+        )
+
+    def _take(self) -> tuple[Records, Rows]:
+        """Take the records and rows since the last call; they are valid until the next."""
+        pointer = ctypes.c_void_p()
+        count = self._core["take_records"](self._handle, ctypes.byref(pointer))
+        records = view(pointer.value, count, RECORD)
+        count = self._core["take_rows"](self._handle, ctypes.byref(pointer))
+        rows = view(pointer.value, ROW_NUMBERS * count, np.dtype(np.int64))
+        return records, rows.reshape(-1, ROW_NUMBERS)
+
+    def state(self) -> State:
+        """Return the counters and times of the execution so far."""
+        state = State()
+        self._core["state"](self._handle, ctypes.byref(state))
+        return state
+
+    def totals(self) -> MoveTotals:
+        """Return sums over the ops executed so far."""
+        totals = MoveTotals()
+        self._core["totals"](self._handle, reference(totals.struct))
+        return totals
+
+    def unfinished(self) -> NDArray[Any]:
+        """Return the requests that were due before the cut and are not done, of dtype UNFINISHED."""
+        list_requests = self._core["unfinished"]
+        found = np.zeros(list_requests(self._handle, None, 0), UNFINISHED)
+        list_requests(self._handle, address(found), len(found))
+        return found
+
+    def close(self) -> None:
+        """Free the memory of the compiled code, planner and placement."""
+        if self._handle is not None:
+            self._core["free"](self._handle)
+            self._handle = None
+            self._planner = None
+            if self._live is not None:
+                free_live(self._live)

@@ -10,14 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replayer.engine.engine import Engine, TooManyErrorsError
-from replayer.engine.move_executor import MoveExecutor, Staging
+from replayer.engine.move_executor import Staging
 from replayer.models.geometry import TokenBytes
 from replayer.options.settings import Settings
+from replayer.planning.executing import make_settings
 from replayer.planning.pace import Demand, Pace, PlanWindow, Span
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.profiling.cells import TOKEN_BYTES, Cell, MadeTrace, Phases
 from replayer.record.columns import TIERS
 from replayer.record.conditions import Tier
+from replayer.run.footprint import Footprint
 from replayer.run.opening import OpenTiers
 from replayer.run.preflight import check_footprint
 from replayer.tiers.payload import Payload
@@ -60,8 +62,9 @@ class Rig:
         self._stagings = dict[int, Staging]()
         objects = max(room.values()) // SMALLEST
         plan = self._plan(Phases(objects, 0, 0), SMALLEST, 1, room)
-        check_footprint(plan, None, settings)
-        self.tiers = OpenTiers(plan, None, settings, f"profile-{id(self):x}", opened, say)
+        needed = Footprint(plan, None, settings.window)
+        check_footprint(needed, settings)
+        self.tiers = OpenTiers(needed, settings, f"profile-{id(self):x}", opened, say)
 
     def run(self, cell: Cell, phases: Phases) -> NDArray[Any]:
         """Run the phases of a cell, and return the rows of its log in the order of its ops.
@@ -74,18 +77,9 @@ class Rig:
         only = TIERS.index(cell.tier)
         tiers = [one if at == only else None for at, one in enumerate(self.tiers.all)]
         settings = self._settings
-        executor = MoveExecutor(tiers, self._payload, settings.devices.verify)
-        engine = Engine(
-            plan,
-            tiers,
-            self._payload,
-            self._staging,
-            executor,
-            settings.devices.verify,
-            settings.chunk,
-            PlanWindow(),
-            Span(max_errors=0),
-        )
+        span = Span(max_errors=0)
+        chosen = make_settings(plan, settings.devices.verify, settings.chunk, PlanWindow(), span)
+        engine = Engine(plan, chosen, tiers, self._payload, self._staging)
         parts = list[NDArray[Any]]()
         try:
             engine.run(lambda records, _errors, _rows: parts.append(records.copy()), self._check)

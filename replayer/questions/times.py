@@ -8,7 +8,7 @@ from typing import Final
 
 import polars as pl
 
-from replayer.planning.executing import Records, Rows
+from replayer.planning.executing import Records, Rows, make_settings
 from replayer.planning.pace import PlanWindow, Span
 from replayer.planning.plan import Plan
 from replayer.prediction.profile import Profile
@@ -85,8 +85,8 @@ def predict_cell(plan: Plan, profile: Profile, note: Callable[[int], object]) ->
     conditions = profile.assumed_conditions
     pace = plan.options.demand.pace
     io_bytes = conditions.io_bytes * conditions.io_depth
-    window = PlanWindow.for_pace(pace)
-    engine = VirtualEngine(plan, profile.struct(), conditions.verify, io_bytes, window, Span())
+    settings = make_settings(plan, conditions.verify, io_bytes, PlanWindow.for_pace(pace), Span())
+    engine = VirtualEngine(plan, settings, profile.struct())
     times = CellTimes()
     noted = 0
 

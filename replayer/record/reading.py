@@ -93,8 +93,8 @@ def _load(path: Path) -> dict[str, Any]:
     try:
         check_file(path / "run.json", MOST_JSON)
         content = json.loads((path / "run.json").read_text(encoding="utf-8"), parse_int=_parse_integer)
-        version = content["run_version"]
-        if not isinstance(content, dict) or type(version) is not int or version < 1:
+        version = content["run_version"]  # before all else: a later format may have other fields
+        if type(version) is not int or version < 1:
             raise TypeError("run_version is not the number of a format")
     except PermissionError:
         raise InputError(_DENIED.format(name)) from None

@@ -118,7 +118,7 @@ class Execution:
         prepared = self._prepared
         sampler = self._sampler
         tiers = tuple(tier for tier, size in enumerate(prepared.plan.usable) if size != 0)
-        extent = RunExtent(prepared.plan.workload.ops, prepared.span, tiers, self._ranks.size)
+        extent = RunExtent(prepared.plan.workload.ops, prepared.settings.span, tiers, self._ranks.size)
         with sampler or nullcontext(), self._console.track_run(extent) as watch:
 
             def flush(records: Records, errors: dict[int, str], rows: Rows) -> None:
@@ -154,7 +154,7 @@ class Execution:
     def _judge(self) -> tuple[Status, str | None]:
         """Return the status of an execution that came to its end, and the reason if it failed."""
         state = self._engine.state()
-        span = self._prepared.span
+        span = self._prepared.settings.span
         summary = self._prepared.summary
         if state.failures:
             return "failed", f"{state.failures:,} moves failed: {commonest(self._engine.causes)}"
@@ -171,7 +171,7 @@ class Execution:
         """Record in run.json how the execution ended."""
         state = self._engine.state()
         plan = self._prepared.plan
-        span = self._prepared.span
+        span = self._prepared.settings.span
         executed = self._engine.totals().to_info()
         fingerprint = self._hash.hexdigest()
         is_whole = state.over and not state.cut and span.ops is None
@@ -199,7 +199,7 @@ class Execution:
 
     def _window(self, state: State) -> Window:
         """Return the time limit and the times at which the execution was cut and ended."""
-        span = self._prepared.span
+        span = self._prepared.settings.span
         drain_s = 0.0
         if span.duration_s is not None and state.cut:
             drain_s = max(0.0, state.ended_ns / 1e9 - span.duration_s)

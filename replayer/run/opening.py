@@ -7,17 +7,14 @@ from typing import Any
 from replayer.engine.move_executor import Staging
 from replayer.machine import description
 from replayer.options.settings import Settings
-from replayer.planning.counts import PlanSummary
 from replayer.planning.moves import CPU, GPU, NVME
-from replayer.planning.plan import Plan
 from replayer.record.columns import TIERS
 from replayer.record.run_info import Warning  # noqa: A004 (run.json's word)
-from replayer.run.footprint import most_objects, nvme_room
+from replayer.run.footprint import Footprint
 from replayer.tiers import BACKENDS, cache_dir, gpu
 from replayer.tiers.base import Tier
 from replayer.tiers.disk import DiskTier
 from replayer.tiers.request import TierRequest
-from replayer.tiers.throttled import ThrottledTier
 from tracegen.errors import InputError
 
 
@@ -25,8 +22,7 @@ class OpenTiers:
     """The tiers of a run, open.
 
     Args:
-        plan: the plan, planned to its end.
-        planned: its summary.
+        needed: by the plan.
         settings: of the run.
         run: name of the run, which names its folder.
         opened: closes the tiers.
@@ -42,8 +38,7 @@ class OpenTiers:
 
     def __init__(
         self,
-        plan: Plan,
-        planned: PlanSummary | None,
+        needed: Footprint,
         settings: Settings,
         run: str,
         opened: ExitStack,
@@ -51,14 +46,14 @@ class OpenTiers:
     ) -> None:
         self._settings = settings
         self.all: list[Tier | None] = [None, None, None]
-        objects = most_objects(plan, planned, settings.window)
+        plan = needed.plan
         for place in (GPU, CPU, NVME):
             if plan.usable[place] == 0:
                 continue
             request = TierRequest(
                 capacity=plan.capacity[place] or 0,
-                objects=objects[place],
-                disk_bytes=nvme_room(plan, planned, settings.window) if place == NVME else 0,
+                objects=needed.objects[place],
+                disk_bytes=needed.nvme_bytes,
                 cache_dir=settings.devices.cache_dir,
                 run=run,
                 io=settings.io,
@@ -93,11 +88,10 @@ class OpenTiers:
 
     def _throttle(self) -> None:
         for name, throttle in self._settings.throttles.items():
-            place = TIERS.index(name)
-            tier = self.all[place]
+            tier = self.all[TIERS.index(name)]
             if tier is None:
                 raise InputError("this run has no such tier", subject=name, setting="throttle")
-            self.all[place] = ThrottledTier(tier, throttle)
+            throttle.slow_down(tier)
 
     def staging(self, _worker: int) -> Staging:
         """Allocate a worker's buffers: pinned for a gpu tier, one on the device if moves end there."""
@@ -138,39 +132,38 @@ def collect_warnings(settings: Settings, tiers: OpenTiers) -> list[Warning]:
 
 
 def _tier_warnings(settings: Settings, tiers: OpenTiers) -> Iterator[Warning]:
-    is_simulated = not settings.is_on_drive and tiers.all[NVME] is not None
-    if is_simulated:
-        limit = settings.throttles.get("nvme")
+    devices = settings.devices
+    throttles = settings.throttles
+    if not settings.is_on_drive and tiers.all[NVME] is not None:
+        limit = throttles.pop("nvme", None)
         times = "the replayer's own" if limit is None else f"those of its throttle, {limit}"
-        stored = "nothing is stored" if settings.devices.layout == "null" else "no drive stores its objects"
-        text = f"the nvme tier is the {settings.devices.layout} layout: {stored}, its times are {times}."
+        stored = "nothing is stored" if devices.layout == "null" else "no drive stores its objects"
+        text = f"the nvme tier is the {devices.layout} layout: {stored}, its times are {times}."
         yield Warning(kind="emulated tier", text=text)
-    if tiers.all[GPU] is not None and settings.devices.gpu_device == "cpu":
+    if tiers.all[GPU] is not None and devices.gpu_device == "cpu":
         text = "the gpu tier is emulated in host memory (GPU device cpu); its times are no GPU's."
         yield Warning(kind="emulated tier", text=text)
-    for name, throttle in settings.throttles.items():
-        if not (is_simulated and name == "nvme"):
-            text = f"the {name} tier is throttled to {throttle}; its times are of that limit."
-            yield Warning(kind="throttled tier", text=text)
-    if settings.devices.verify == "off":
+    for name, throttle in throttles.items():
+        text = f"the {name} tier is throttled to {throttle}; its times are of that limit."
+        yield Warning(kind="throttled tier", text=text)
+    if devices.verify == "off":
         text = "verification is off; wrong bytes will go unnoticed."
         yield Warning(kind="verification off", text=text)
 
 
 def _drive_warnings(settings: Settings, tiers: OpenTiers) -> Iterator[Warning]:
-    nvme = tiers.nvme
-    if nvme is None:
+    storage = tiers.storage()
+    if tiers.nvme is None or storage is None:
         return
-    storage = description.storage(nvme.folder)
     place = f"{settings.devices.cache_dir} ({storage['filesystem']})"
-    root = f"{settings.devices.cache_dir} is on the root file system ({storage['filesystem']})"
     if storage["mount_point"] == "/":
-        text = f"{root}, which the whole machine uses."
+        system = f"root file system ({storage['filesystem']})"
+        text = f"{settings.devices.cache_dir} is on the {system}, which the whole machine uses."
         yield Warning(kind="root file system", text=text)
     if settings.io.direct == "off":
         text = f"direct I/O is off: the page cache of {place} may serve its reads."
         yield Warning(kind="page cache", text=text)
-    elif not nvme.direct:
+    elif not tiers.nvme.direct:
         text = f"{place} refuses O_DIRECT; the page cache may serve its reads."
         yield Warning(kind="page cache", text=text)
     if tiers.block_device() is None:

@@ -133,8 +133,8 @@ class PredictedReplay:
         check_free(self.output, force=self.settings.control.force)
         self.system.times()  # refuses bad speeds before any planning
         prepared = Prepared.make(self.trace, self.model, self.options, self._used_settings(), self.console)
-        if prepared.span.duration_s is not None:
-            self.console.say(describe_time(prepared.plan, prepared.span))
+        if prepared.settings.span.duration_s is not None:
+            self.console.say(describe_time(prepared.plan, prepared.settings.span))
         info = self._first_info(prepared)
         with closing(RunDirectory(self.output, force=self.settings.control.force)) as directory:
             return self._execute(prepared, info, directory)
@@ -178,15 +178,7 @@ class PredictedReplay:
     def _execute(self, prepared: Prepared, info: RunInfo, directory: RunDirectory) -> RunInfo:
         """Execute the plan on the computed clock, and write the log and the last run.json."""
         save_first(directory, info)
-        settings = self.settings
-        engine = VirtualEngine(
-            prepared.plan,
-            self.system.times().struct(),
-            settings.devices.verify,
-            settings.chunk,
-            settings.window,
-            settings.span,
-        )
+        engine = VirtualEngine(prepared.plan, prepared.engine_settings(), self.system.times().struct())
         execution = Execution(prepared, engine, info, ALONE, self.console)
         # Parts by age would differ from machine to machine; a prediction's bytes must not.
         log = LogWriter(directory, ALONE.rank, by_age=False)

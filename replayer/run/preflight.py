@@ -6,15 +6,14 @@ from typing import Final
 from replayer.machine import description
 from replayer.machine.reserve import find_existing, free_bytes
 from replayer.options.settings import Settings
-from replayer.planning.counts import PlanSummary
 from replayer.planning.moves import CPU, NVME
-from replayer.planning.pace import PlanWindow, Span
+from replayer.planning.pace import Span
 from replayer.planning.plan import Plan
 from replayer.record.run_info import Warning  # noqa: A004 (run.json's word)
 from replayer.record.run_parts import Storage
 from replayer.record.wording import describe_cut, drive
-from replayer.run.footprint import most_objects, nvme_room
-from replayer.tiers.cpu import arena_bytes
+from replayer.run.footprint import Footprint
+from replayer.tiers.base import arena_bytes
 from replayer.tiers.disk import SLAB
 from replayer.tiers.payload import MAX_OBJECT
 from tracegen import memory
@@ -24,35 +23,28 @@ _GIB: Final = 2**30
 _OTHER_FILES: Final = 256  # files that the process may have open besides those of the nvme tier
 
 
-def check_footprint(
-    plan: Plan,
-    summary: PlanSummary | None,
-    settings: Settings,
-    ranks: int = 1,
-) -> Warning | None:
+def check_footprint(needed: Footprint, settings: Settings, ranks: int = 1) -> Warning | None:
     """Refuse a plan whose peak does not fit the memory or the disk.
 
     How far a run with a time limit gets is not known in advance: if its disk could fill, that is a
     warning.
 
     Args:
-        plan: the plan.
-        summary: of the plan; None if placement is decided during the run.
+        needed: by the plan.
         settings: of the run.
         ranks: number of ranks on this host, which share its memory and disk.
 
     Raises:
         InputError: the plan does not fit.
     """
-    largest = _largest_object(plan, summary)
-    if largest > MAX_OBJECT:
+    if needed.largest_object > MAX_OBJECT:
         raise InputError(
-            f"an object of {largest:,} bytes exceeds the {MAX_OBJECT:,} that a payload can number",
+            f"an object of {needed.largest_object:,} bytes exceeds the {MAX_OBJECT:,} that a payload can number",
             "pass a smaller `model`, or a larger `tensor_parallel`",
         )
-    _check_memory(plan, summary, settings, ranks)
-    _allow_files(plan, summary, settings)
-    return _check_disk(plan, summary, settings, ranks)
+    _check_memory(needed, settings, ranks)
+    _allow_files(needed, settings)
+    return _check_disk(needed, settings, ranks)
 
 
 def describe_place(settings: Settings) -> str:
@@ -62,9 +54,10 @@ def describe_place(settings: Settings) -> str:
     return f"nvme tier: {settings.devices.cache_dir} on {drive(storage)}"
 
 
-def describe_disk_use(plan: Plan, summary: PlanSummary | None, window: PlanWindow) -> str:
+def describe_disk_use(needed: Footprint) -> str:
     """Return a line with the bytes that the nvme tier keeps, writes and reads on its disk."""
-    peak = f"up to {_format_size(nvme_room(plan, summary, window))} at a time"
+    peak = f"up to {_format_size(needed.nvme_bytes)} at a time"
+    summary = needed.summary
     if summary is None:
         return f"disk: {peak}; the bytes written depend on the run"
     written = _format_size(summary.write_bytes.nvme)
@@ -88,19 +81,12 @@ def describe_time(plan: Plan, span: Span) -> str:
     return f"time: {known}as long as the tiers take; a duration would limit it"
 
 
-def _largest_object(plan: Plan, summary: PlanSummary | None) -> int:
-    if summary is not None:
-        return summary.largest_object
-    return int(plan.workload.sizes().max(initial=0))
-
-
-def _check_memory(plan: Plan, summary: PlanSummary | None, settings: Settings, ranks: int) -> None:
+def _check_memory(needed: Footprint, settings: Settings, ranks: int) -> None:
     """Refuse a cpu tier and buffers that do not fit the memory."""
     available = memory.available()
     arena = 0
-    if plan.usable[CPU]:
-        objects = most_objects(plan, summary, settings.window)[CPU]
-        arena = arena_bytes(plan.capacity[CPU] or 0, objects)
+    if needed.plan.usable[CPU]:
+        arena = arena_bytes(needed.plan.capacity[CPU] or 0, needed.objects[CPU])
     most = _gib_below(available.bytes // ranks * 0.9)
     available.require(arena, "the tier takes", f"pass at most {most}", shares=ranks, setting="cpu_mem_gb")
     left = memory.Memory(max(0, available.bytes - arena * ranks), available.limit)
@@ -114,16 +100,12 @@ def _check_memory(plan: Plan, summary: PlanSummary | None, settings: Settings, r
     )
 
 
-def _check_disk(
-    plan: Plan,
-    summary: PlanSummary | None,
-    settings: Settings,
-    ranks: int,
-) -> Warning | None:
+def _check_disk(needed: Footprint, settings: Settings, ranks: int) -> Warning | None:
     """Refuse a plan that does not fit the disk; only warn if a limit may end the run before."""
-    if plan.usable[NVME] == 0 or not settings.is_on_drive or settings.devices.cache_dir is None:
+    limit = needed.plan.usable[NVME]
+    if limit == 0 or not settings.is_on_drive or settings.devices.cache_dir is None:
         return None
-    peak = nvme_room(plan, summary, settings.window)
+    peak = needed.nvme_bytes
     reserve = settings.control.reserve.bytes_on(settings.devices.cache_dir)
     free = max(0, free_bytes(settings.devices.cache_dir) - reserve) // ranks
     if peak <= free:
@@ -134,9 +116,9 @@ def _check_disk(
         lack += f" in addition to the reserve of {kept}"
     span = settings.span
     is_limited = span.duration_s is not None or span.ops is not None
-    if plan.usable[NVME] is None and is_limited and settings.devices.layout == "files":
-        limit = f"{span.duration_s:g} s" if span.duration_s else f"{span.ops:,} ops"
-        fate = f"if the run gets that far within {limit}, its stores fail"
+    if limit is None and is_limited and settings.devices.layout == "files":
+        end = f"{span.duration_s:g} s" if span.duration_s else f"{span.ops:,} ops"
+        fate = f"if the run gets that far within {end}, its stores fail"
         text = f"{lack}: this disk cannot hold the whole plan; {fate}."
         return Warning(kind="little room", text=text)
     room = _gib_below(free * 0.95)
@@ -148,21 +130,19 @@ def _check_disk(
     raise InputError(lack, remedy, subject=settings.devices.cache_dir, setting="cache_dir")
 
 
-def _allow_files(plan: Plan, summary: PlanSummary | None, settings: Settings) -> None:
+def _allow_files(needed: Footprint, settings: Settings) -> None:
     """Raise this process's limit of open files to the number that the run may need."""
-    slabs = 0
-    if settings.devices.layout == "slab":
-        slabs = nvme_room(plan, summary, settings.window) // SLAB
-    needed = _OTHER_FILES + settings.demand.workers + slabs
+    slabs = needed.nvme_bytes // SLAB if settings.devices.layout == "slab" else 0
+    files = _OTHER_FILES + settings.demand.workers + slabs
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard != resource.RLIM_INFINITY and needed > hard:
+    if hard != resource.RLIM_INFINITY and files > hard:
         raise InputError(
-            f"the run needs {needed:,} files open at once, {hard:,} are allowed",
+            f"the run needs {files:,} files open at once, {hard:,} are allowed",
             "raise `ulimit -n`",
         )
     # Slabs and workers' files together exceed the usual soft limit of 1,024.
-    if soft != resource.RLIM_INFINITY and needed > soft:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+    if soft != resource.RLIM_INFINITY and files > soft:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
 
 
 def _format_size(size: int) -> str:

@@ -6,17 +6,19 @@ from typing import Any
 
 import msgspec
 
+from replayer.bindings.compiled import EngineSettings
 from replayer.options.recorded import record_load, record_plan
 from replayer.options.settings import Settings
 from replayer.planning.counts import PlanSummary
+from replayer.planning.executing import make_settings
 from replayer.planning.moves import GPU
-from replayer.planning.pace import Span
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.record.columns import RUN_VERSION
 from replayer.record.conditions import Conditions, DeviceConditions, SpanConditions, WarmupCondition
 from replayer.record.run_info import RunInfo, TraceInfo
 from replayer.record.run_parts import Machine
 from replayer.run.console import RunConsole
+from replayer.run.footprint import Footprint
 from tracegen.errors import InputError
 from tracegen.schema import Trace
 
@@ -59,9 +61,14 @@ class Prepared:
             return cls(trace, model, plan, plan.simulate(advance), settings)
 
     @property
-    def span(self) -> Span:
-        """The part of the plan that is executed."""
-        return self.settings.span
+    def footprint(self) -> Footprint:
+        """The room that the execution needs."""
+        return Footprint(self.plan, self.summary, self.settings.window)
+
+    def engine_settings(self) -> EngineSettings:
+        """Return the settings as compiled code reads them."""
+        settings = self.settings
+        return make_settings(self.plan, settings.devices.verify, settings.chunk, settings.window, settings.span)
 
     def describe(self, direct: bool | None, machine: Machine, started: datetime, ranks: int = 1) -> RunInfo:
         """Return the run.json of one of `ranks` processes before the execution starts.
@@ -83,7 +90,7 @@ class Prepared:
         )
 
     def _record_conditions(self, direct: bool | None, ranks: int) -> Conditions:
-        span = self.span
+        span = self.settings.span
         is_steady = span.begins_steady or msgspec.UNSET
         warmup = WarmupCondition(ops=span.warmup_ops, s=span.warmup_s, steady=is_steady)
         return Conditions(

@@ -3,17 +3,16 @@
 import json
 import os
 import secrets
-from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from replayer.engine.engine import Engine
-from replayer.engine.move_executor import MoveExecutor
 from replayer.machine import description
 from replayer.options.settings import Settings
 from replayer.planning.moves import GPU, NVME
@@ -24,7 +23,6 @@ from replayer.record.run_info import RanksInfo, RunInfo, Status, to_json
 from replayer.record.run_parts import Machine
 from replayer.run.console import RunConsole
 from replayer.run.execution import Execution, save_first
-from replayer.run.footprint import nvme_room
 from replayer.run.log_writer import LogWriter
 from replayer.run.mpi import ALONE, Ranks, combine_ranks
 from replayer.run.opening import OpenTiers, collect_warnings
@@ -76,10 +74,9 @@ class Replay:
         options: of the plan.
         settings: of the run.
         output: run directory to make.
-        nonce: of the payload, below 2^64; runs with equal nonces write equal bytes.
         ranks: this process among its ranks.
-        console: tells the user; silent on all ranks except the first.
-        warn: takes warnings that each rank gives for itself.
+        nonce: of the payload, below 2^64; a new one by default, so that no two runs write equal bytes.
+        console: tells the user; silent by default.
     """
 
     trace: Trace
@@ -87,13 +84,27 @@ class Replay:
     options: PlanOptions
     settings: Settings
     output: Path
-    nonce: int
-    ranks: Ranks
-    console: RunConsole
-    warn: Callable[[str], None]
+    ranks: Ranks = ALONE
+    nonce: int = field(default_factory=partial(secrets.randbits, 64))
+    console: RunConsole = field(default_factory=RunConsole)
+
+    @property
+    def _first_console(self) -> RunConsole:
+        """The console of the first rank; those of all others are silent, but for warnings of their own tiers."""
+        return self.console if self.ranks.rank == 0 else RunConsole()
 
     def run(self) -> ReplayResult:
-        """Plan, check, execute, and write the run directory."""
+        """Plan, check, execute, and write the run directory.
+
+        Returns:
+            run.json as it is at the end.
+
+        Raises:
+            InputError: the trace, the tiers or the directories will not do; raised before any I/O on
+                a tier except preconditioning.
+            ToolError: run.json could not be written at the end.
+            KeyboardInterrupt: after the run has been closed as incomplete.
+        """
         with ExitStack() as resources:
             with self.ranks.in_step():
                 self._check_places()
@@ -102,7 +113,7 @@ class Replay:
             directory, top = self._make_directories(execution.info)
             resources.callback(directory.close)
             for warning in execution.info.warnings:
-                self.console.warn(warning if isinstance(warning, str) else warning.text)
+                self._first_console.warn(warning.text)
             with INTERRUPTS.defer():
                 log = LogWriter(directory, self.ranks.rank)
                 interrupt = execution.execute(directory, log)
@@ -123,7 +134,7 @@ class Replay:
             return
         cache_dir.check_parent(settings.devices.cache_dir)
         if self.options.usable()[NVME] != 0 and settings.is_on_drive:
-            self.console.say(describe_place(settings))
+            self._first_console.say(describe_place(settings))
         if self.ranks.rank == 0:
             self._offer_to_clean(settings.devices.cache_dir)
 
@@ -132,31 +143,30 @@ class Replay:
         for folder in cache_dir.leftovers(parent):
             size = f"{cache_dir.size_of(folder) / 2**30:.2f} GiB"
             leftover = f"{folder} ({size}) was left by a killed run"
-            if self.settings.control.clean or self.console.confirm(f"{leftover}; remove it?"):
+            if self.settings.control.clean or self._first_console.confirm(f"{leftover}; remove it?"):
                 cache_dir.clean(folder)
             else:
-                self.console.warn(f"{leftover}; pass `clean=true` to remove it.")
+                self._first_console.warn(f"{leftover}; pass `clean=true` to remove it.")
 
     def _prepare(self, resources: ExitStack) -> Execution:
         """Plan the trace, check that it can run, open the tiers, and precondition the drive."""
         settings = self.settings
-        prepared = Prepared.make(self.trace, self.model, self.options, settings, self.console)
-        plan, summary = prepared.plan, prepared.summary
-        little_room = check_footprint(plan, summary, settings, self.ranks.count_on_host())
+        console = self._first_console
+        prepared = Prepared.make(self.trace, self.model, self.options, settings, console)
+        needed = prepared.footprint
+        little_room = check_footprint(needed, settings, self.ranks.count_on_host())
         started = datetime.now(UTC)
-        tiers = OpenTiers(plan, summary, settings, self._run_name(started), resources, self.warn)
+        tiers = OpenTiers(needed, settings, self._run_name(started), resources, self.console.warn)
         if tiers.nvme is not None:
-            self.console.say(describe_disk_use(plan, summary, settings.window))
-        self.console.say(describe_time(plan, settings.span))
+            console.say(describe_disk_use(needed))
+        console.say(describe_time(needed.plan, settings.span))
         direct = None if tiers.nvme is None else tiers.nvme.direct
         info = prepared.describe(direct, _describe_machine(settings, tiers), started, self.ranks.size)
         warnings = [*([little_room] if little_room else []), *collect_warnings(settings, tiers)]
         # Ranks with equal seeds would write equal bytes, which a drive could store once.
         payload = Payload((self.trace.metadata.seed + self.ranks.rank) % 2**64, self.nonce)
-        size = int(settings.control.precondition * 2**30)
-        with self.console.track("preconditioning", "B", size) as advance:
-            room = nvme_room(plan, summary, settings.window)
-            written = precondition(tiers.nvme, settings, room, payload, advance)
+        with console.track("preconditioning", "B", int(settings.control.precondition * 2**30)) as advance:
+            written = precondition(tiers.nvme, settings, needed.nvme_bytes, payload, advance)
         info = msgspec.structs.replace(
             info,
             rank=self.ranks.rank,
@@ -164,19 +174,8 @@ class Replay:
             warnings=tuple(warnings),
             precondition=written,
         )
-        verify = settings.devices.verify
-        engine = Engine(
-            plan,
-            tiers.all,
-            payload,
-            tiers.staging,
-            MoveExecutor(tiers.all, payload, verify),
-            verify,
-            settings.chunk,
-            settings.window,
-            settings.span,
-        )
-        return Execution(prepared, engine, info, self.ranks, self.console, tiers)
+        engine = Engine(needed.plan, prepared.engine_settings(), tiers.all, payload, tiers.staging)
+        return Execution(prepared, engine, info, self.ranks, console, tiers)
 
     def _run_name(self, started: datetime) -> str:
         """Return the name of the run, which names its cache folder."""
@@ -231,45 +230,6 @@ class Replay:
         if top is not None:
             top.save(above)
         return ReplayResult(execution.info, above)
-
-
-def replay(
-    trace: Trace,
-    model: str,
-    options: PlanOptions,
-    settings: Settings,
-    output: Path,
-    ranks: Ranks = ALONE,
-    nonce: int | None = None,
-    console: RunConsole | None = None,
-) -> ReplayResult:
-    """Replay a trace, and write the run directory.
-
-    Args:
-        trace: the trace to replay.
-        model: name of the model.
-        options: of the plan.
-        settings: of the run.
-        output: run directory to make.
-        ranks: this process among its ranks.
-        nonce: of the payload, below 2^64; None: a new one, so that no two runs write equal bytes.
-        console: tells the user; silent by default.
-
-    Returns:
-        run.json as it is at the end.
-
-    Raises:
-        InputError: the trace, the tiers or the directories will not do; raised before any I/O on a
-            tier except preconditioning.
-        ToolError: run.json could not be written at the end.
-        KeyboardInterrupt: after the run has been closed as incomplete.
-    """
-    console = console or RunConsole()
-    warn = console.warn
-    if ranks.rank:
-        console = RunConsole()
-    nonce = secrets.randbits(64) if nonce is None else nonce
-    return Replay(trace, model, options, settings, output, nonce, ranks, console, warn).run()
 
 
 def _describe_machine(settings: Settings, tiers: OpenTiers) -> Machine:

@@ -12,11 +12,11 @@ from replayer.tiers.native import NullTier
 from replayer.tiers.request import TierRequest
 
 BACKENDS: Final[dict[str, Callable[[TierRequest], Tier]]] = {
-    "gpu": GpuTier.from_request,
-    "cpu": CpuTier.from_request,
-    "files": FileTier.from_request,
-    "slab": SlabTier.from_request,
-    "gds": GdsTier.from_request,
-    "null": NullTier.from_request,
+    "gpu": GpuTier,
+    "cpu": CpuTier,
+    "files": FileTier,
+    "slab": SlabTier,
+    "gds": GdsTier,
+    "null": NullTier,
 }
 """How to open a tier, by the name of its backend: gpu, cpu, or a layout of the nvme tier."""

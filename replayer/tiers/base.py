@@ -35,6 +35,17 @@ def choose_unit(size: int) -> int:
     return unit
 
 
+def arena_bytes(usable: int, objects: int) -> int:
+    """Return the bytes of an arena for `usable` bytes of objects, padding included.
+
+    Args:
+        usable: bytes that objects may take.
+        objects: most objects at a time; each may waste the rest of one allocation unit.
+    """
+    unit = choose_unit(usable)
+    return align_up(-(-(usable + objects * (unit - 1)) // unit) * unit)
+
+
 class Buffer(Protocol):
     """Memory of a worker that objects are read into and written from: the host's or a device's.
 
@@ -178,18 +189,3 @@ class Tier(Protocol):
 
     def close(self) -> None:
         """Release the memory, files and handles of the tier; further calls do nothing."""
-
-
-class PlainObject:
-    """An open object that needs neither finishing nor closing."""
-
-    device_ns = 0
-
-    def finish(self) -> None:
-        pass
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        pass

@@ -5,19 +5,18 @@ Demotions and promotions go through host memory, as they do without GPUDirect St
 
 import errno
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from time import perf_counter_ns
-from typing import Any, Self
+from typing import Any
 
-from replayer.bindings.compiled import call
-from replayer.tiers.base import Buffer, OpenObject, align_up
+from replayer.tiers.base import Buffer, align_up
 from replayer.tiers.disk import FileTier, file_name
 from replayer.tiers.gpu import tensor_of
-from replayer.tiers.request import BlockIO
+from replayer.tiers.native import CREATE, NativeObject
+from replayer.tiers.request import TierRequest
+from replayer.tiers.throttled import READ, WRITE, wait_turn
 from tracegen.errors import InputError, missing_package
-
-_new_elsewhere = call("tier_elsewhere")
-_free_tier = call("tier_free")
 
 
 def load_kvikio() -> Any:
@@ -46,72 +45,56 @@ class GdsTier(FileTier):
 
     is_compiled = False
 
-    def __init__(
-        self,
-        parent: Path,
-        run: str,
-        io: BlockIO,
-        *,
-        keep: bool = False,
-        say: Callable[[str], None] = lambda _text: None,
-    ) -> None:
+    def __init__(self, request: TierRequest) -> None:
         self._kvikio = load_kvikio()
-        self._elsewhere = int(_new_elsewhere())
-        super().__init__(parent, run, io, keep=keep, say=say)
+        super().__init__(request)
 
-    @property
-    def engine_handle(self) -> int:
-        return self._elsewhere
-
-    def close(self) -> None:
-        if self.handle is not None:
-            _free_tier(self._elsewhere)
-        super().close()
-
-    def create(self, key: int, size: int) -> OpenObject:
-        return self._open_cufile(super().create(key, size), key, "r+")
-
-    def open(self, key: int, size: int) -> OpenObject:
-        return self._open_cufile(super().open(key, size), key, "r")
-
-    def _open_cufile(self, plain: OpenObject, key: int, flags: str) -> OpenObject:
+    def _make_object(self, function: Callable[..., int], key: int, size: int) -> NativeObject:
         # By the folder's descriptor, as the kernel's calls do: the folder may have been renamed.
         path = Path(f"/proc/self/fd/{self._cache.descriptor}") / file_name(key)
+        flags = "r+" if function is CREATE else "r"
+        open_cufile = partial(self._kvikio.CuFile, path, flags)
+        return _GdsObject(function, self._open_handle(), key, size, self.engine_handle, open_cufile)
+
+
+class _GdsObject(NativeObject):
+    """A file, open twice: for the kernel, and for cuFile, to which moves of device memory go."""
+
+    def __init__(
+        self,
+        function: Callable[..., int],
+        handle: int,
+        key: int,
+        size: int,
+        throttle: int,
+        open_cufile: Callable[[], Any],
+    ) -> None:
+        super().__init__(function, handle, key, size)
+        self._throttle = throttle
         try:
-            file = self._kvikio.CuFile(path, flags)
+            self._file = open_cufile()
         except RuntimeError as error:  # kvikio's form of cuFile's errors
-            plain.__exit__()
+            super().__exit__()
             raise OSError(errno.EIO, str(error)) from None
-        return _GdsObject(plain, file)
-
-
-class _GdsObject:
-    """A file, open twice: for cuFile, and for the kernel."""
-
-    def __init__(self, plain: OpenObject, file: Any) -> None:
-        self._plain = plain
-        self._file = file
-        self._cufile_ns = 0
-
-    @property
-    def device_ns(self) -> int:
-        """Time inside cuFile and inside system calls."""
-        return self._cufile_ns + self._plain.device_ns
 
     def read(self, offset: int, length: int, buffer: Buffer) -> None:
+        began = perf_counter_ns()
         if buffer.is_on_device:
-            self._transfer(self._file.raw_read, offset, align_up(length), length, buffer)
+            self._call_cufile(self._file.raw_read, offset, align_up(length), length, buffer)
         else:
-            self._plain.read(offset, length, buffer)
+            super().read(offset, length, buffer)
+        self.struct.device_ns += wait_turn(self._throttle, READ, length, began)
 
     def write(self, offset: int, length: int, buffer: Buffer) -> None:
+        began = perf_counter_ns()
         if buffer.is_on_device:
             whole = align_up(length)
-            self._transfer(self._file.raw_write, offset, whole, whole, buffer)
+            self._call_cufile(self._file.raw_write, offset, whole, whole, buffer)
         else:
-            self._plain.write(offset, length, buffer)
+            super().write(offset, length, buffer)
+        self.struct.device_ns += wait_turn(self._throttle, WRITE, length, began)
 
-    def _transfer(self, function: Callable[..., int], offset: int, size: int, least: int, buffer: Buffer) -> None:
+    def _call_cufile(self, function: Callable[..., int], offset: int, size: int, least: int, buffer: Buffer) -> None:
         """Call cuFile until at least `least` of `size` bytes are moved."""
         tensor = tensor_of(buffer)
         began = perf_counter_ns()
@@ -122,17 +105,10 @@ class _GdsObject:
             except RuntimeError as error:
                 raise OSError(errno.EIO, str(error)) from None
             if count <= 0:
-                reason = f"short transfer by cuFile: ends at byte {offset + done}"
-                raise OSError(errno.EIO, reason)
+                raise OSError(errno.EIO, f"short transfer by cuFile: ends at byte {offset + done}")
             done += count
-        self._cufile_ns += perf_counter_ns() - began
-
-    def finish(self) -> None:
-        self._plain.finish()
-
-    def __enter__(self) -> Self:
-        return self
+        self.struct.device_ns += perf_counter_ns() - began
 
     def __exit__(self, *exception: object) -> None:
         self._file.close()
-        self._plain.__exit__(*exception)
+        super().__exit__(*exception)

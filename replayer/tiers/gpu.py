@@ -6,18 +6,17 @@ Torch's CPU device runs the same code without a GPU, for tests; such a run is ma
 import errno
 import re
 import threading
+from collections.abc import Callable
 from time import perf_counter_ns
-from typing import Any, Self
+from typing import Any
 
-from replayer.bindings.compiled import call
-from replayer.tiers.base import ALIGNMENT, Buffer, HostBuffer, OpenObject, PlainObject
-from replayer.tiers.free_extents import Extents, find_pieces
+from replayer.tiers.base import ALIGNMENT, Buffer, HostBuffer, arena_bytes
+from replayer.tiers.native import MemoryTier, NativeObject
 from replayer.tiers.request import TierRequest
+from replayer.tiers.throttled import READ, WRITE, wait_turn
 from tracegen import memory
 from tracegen.errors import InputError, missing_package
 
-_new_elsewhere = call("tier_elsewhere")
-_free_tier = call("tier_free")
 _NO_GPU_TIER = "pass `gpu_mem_gb=0`"
 
 
@@ -181,40 +180,30 @@ class _Clock:
         return int(self._begin.elapsed_time(self._end) * 1e6)
 
 
-class GpuTier:
+class GpuTier(MemoryTier):
     """An arena of device memory, allocated when the tier opens; an object is a list of its extents.
-
-    Args:
-        usable: bytes of the arena.
-        device: as torch names it: cuda, cuda:1, cpu.
 
     Raises:
         MissingGpuError: as `load_torch`.
         InputError: the device has too little free memory.
     """
 
-    keeps_bytes = True
     is_compiled = False
 
-    def __init__(self, usable: int, device: str) -> None:
-        self.engine_handle = int(_new_elsewhere())
-        self._torch = load_torch(device)
-        self._device = device
+    def __init__(self, request: TierRequest) -> None:
+        self._device = request.gpu_device
+        self._torch = load_torch(self._device)
         self._local = threading.local()  # the stream of each worker
+        size = arena_bytes(request.capacity, request.objects)
         try:
-            self._arena = self._torch.zeros(usable, dtype=self._torch.uint8, device=device)
+            self._arena = self._torch.zeros(size, dtype=self._torch.uint8, device=self._device)
         except RuntimeError as error:  # torch.OutOfMemoryError is one
             reason = str(error).splitlines()[0]
-            problem = f"{usable / 2**30:.2f} GiB of GPU memory cannot be allocated ({reason})"
+            problem = f"{size / 2**30:.2f} GiB of GPU memory cannot be allocated ({reason})"
             raise InputError(problem, "pass less", setting="gpu_mem_gb") from None
-        if device != "cpu":
-            self._torch.cuda.synchronize(device)  # zeroed before the stream of any worker writes
-        self._room = Extents(usable)
-
-    @classmethod
-    def from_request(cls, request: TierRequest) -> Self:
-        """Allocate the arena."""
-        return cls(request.capacity, request.gpu_device)
+        if self._device != "cpu":
+            self._torch.cuda.synchronize(self._device)  # zeroed before the stream of any worker writes
+        super().__init__("gpu tier", request.capacity, size)
 
     def make_host_buffer(self, size: int) -> PinnedBuffer:
         """Allocate a worker's staging buffer."""
@@ -224,62 +213,65 @@ class GpuTier:
         """Allocate a worker's buffer in the device's memory."""
         return DeviceBuffer(size, self._torch, self._device)
 
-    def _clock(self) -> "_Clock":
+    def _clock(self) -> _Clock:
         """Return the stream of this thread."""
         if not hasattr(self._local, "clock"):
             self._local.clock = _Clock(self._torch, self._device)
         clock: _Clock = self._local.clock
         return clock
 
-    def create(self, key: int, size: int) -> OpenObject:
-        if (extents := self._room.take(key, size)) is None:
-            raise OSError(errno.ENOMEM, f"no {size} bytes free in the gpu tier's arena")
-        return _GpuObject(self._arena, extents, self._clock())
-
-    def open(self, key: int, size: int) -> OpenObject:
-        if (extents := self._room.extents_of(key)) is None:
-            raise FileNotFoundError(errno.ENOENT, f"no object {key} in the gpu tier")
-        return _GpuObject(self._arena, extents, self._clock())
-
-    def discard(self, key: int) -> None:
-        self._room.give(key)
-
-    def stop_waiting(self) -> None:
-        """Do nothing: without a throttle nothing waits."""
+    def _make_object(self, function: Callable[..., int], key: int, size: int) -> NativeObject:
+        return _GpuObject(function, self._open_handle(), key, size, self.engine_handle, self._arena, self._clock())
 
     def close(self) -> None:
-        self._room = Extents(0)
+        super().close()
         self._arena = None
 
-    def __del__(self) -> None:
-        if hasattr(self, "engine_handle"):
-            _free_tier(self.engine_handle)
 
+class _GpuObject(NativeObject):
+    """Extents of the arena, as one object; compiled code knows where they are, and torch copies them."""
 
-class _GpuObject(PlainObject):
-    """Extents of the arena, as one object."""
-
-    def __init__(self, arena: Any, extents: list[tuple[int, int]], clock: _Clock) -> None:
+    def __init__(
+        self,
+        function: Callable[..., int],
+        handle: int,
+        key: int,
+        size: int,
+        throttle: int,
+        arena: Any,
+        clock: _Clock,
+    ) -> None:
+        super().__init__(function, handle, key, size)
+        self._extents = self.extents()
+        self._throttle = throttle
         self._arena = arena
-        self._extents = extents
         self._clock = clock
 
     def read(self, offset: int, length: int, buffer: Buffer) -> None:
-        other = tensor_of(buffer)
-        self._copy([(there, here) for here, there in self._slices(offset, length, other)])
+        pairs = [(there, here) for here, there in self._slices(offset, length, buffer)]
+        self._copy(pairs, READ, length)
 
     def write(self, offset: int, length: int, buffer: Buffer) -> None:
-        self._copy(self._slices(offset, length, tensor_of(buffer)))
+        self._copy(self._slices(offset, length, buffer), WRITE, length)
 
-    def _slices(self, offset: int, length: int, other: Any) -> list[tuple[Any, Any]]:
-        """Pair the slices of the arena with those of another tensor."""
-        return [
-            (self._arena[start : start + count], other[place : place + count])
-            for place, start, count in find_pieces(self._extents, offset, length)
-        ]
+    def _slices(self, offset: int, length: int, buffer: Buffer) -> list[tuple[Any, Any]]:
+        """Pair the slices of the arena that hold the object's bytes from `offset` on with those of a buffer."""
+        tensor = tensor_of(buffer)
+        pairs = []
+        begin = 0  # of the extent, in the object
+        for start, size in self._extents:
+            low = max(offset, begin)
+            high = min(offset + length, begin + size)
+            if low < high:
+                place = start + low - begin
+                pairs.append((self._arena[place : place + high - low], tensor[low - offset : high - offset]))
+            begin += size
+        return pairs
 
-    def _copy(self, pairs: list[tuple[Any, Any]]) -> None:
+    def _copy(self, pairs: list[tuple[Any, Any]], direction: int, length: int) -> None:
+        began = perf_counter_ns()
         try:
-            self.device_ns += self._clock.copy(pairs)
+            self.struct.device_ns += self._clock.copy(pairs)
         except RuntimeError as error:  # of the device
             raise OSError(errno.EIO, str(error).splitlines()[0]) from None
+        self.struct.device_ns += wait_turn(self._throttle, direction, length, began)

@@ -4,12 +4,12 @@ import ctypes
 from collections.abc import Callable
 from typing import Self
 
-from replayer.bindings.compiled import FaultStruct, ObjectStruct, call
+from replayer.bindings.compiled import Extent, FaultStruct, ObjectStruct, call
 from replayer.bindings.faults import make_error
-from replayer.tiers.base import Buffer, OpenObject
+from replayer.tiers.base import Buffer, choose_unit
 from replayer.tiers.request import TierRequest
 
-_create = call("object_create")
+CREATE = call("object_create")
 _open = call("object_open")
 _read = call("object_read")
 _write = call("object_write")
@@ -17,14 +17,18 @@ _finish = call("object_finish")
 _close = call("object_close")
 _discard = call("object_discard")
 _free_tier = call("tier_free")
+_stop_waiting = call("tier_stop_waiting")
 _new_null = call("tier_null")
+_new_elsewhere = call("tier_elsewhere")
+_new_memory = call("tier_memory")
+_set_budget = call("tier_budget")
 
 
 class NativeObject:
     """An open object of a tier of the compiled core.
 
     Args:
-        function: object_create or object_open.
+        function: the core's, CREATE or another that opens an object.
         handle: the core's tier.
 
     Raises:
@@ -59,6 +63,12 @@ class NativeObject:
     def finish(self) -> None:
         self._raise_fault(_finish(self._at, self._fault_at))
 
+    def extents(self) -> list[tuple[int, int]]:
+        """List where the object is in its tier's room, as (start, bytes)."""
+        first = self.struct.extent_list or ctypes.addressof(self.struct.extent)
+        found = (Extent * self.struct.extents).from_address(first)
+        return [(extent.start, extent.bytes) for extent in found]
+
     def _raise_fault(self, error: int) -> None:
         if error:
             raise make_error(self._fault)
@@ -74,7 +84,7 @@ class NativeTier:
     """A tier of the compiled core.
 
     Attributes:
-        handle: the core's tier; None after `close`.
+        handle: the core's tier, which keeps the books; None after `close`.
     """
 
     keeps_bytes = True
@@ -82,16 +92,21 @@ class NativeTier:
 
     def __init__(self, handle: int) -> None:
         self.handle: int | None = handle
+        # Compiled code hands moves of this other tier to Python; it has the throttle, and nothing else.
+        self._elsewhere: int = 0 if self.is_compiled else _new_elsewhere()
 
     @property
     def engine_handle(self) -> int:
-        return self._open_handle()
+        return self._elsewhere or self._open_handle()
 
-    def create(self, key: int, size: int) -> OpenObject:
-        return NativeObject(_create, self._open_handle(), key, size)
+    def create(self, key: int, size: int) -> NativeObject:
+        return self._make_object(CREATE, key, size)
 
-    def open(self, key: int, size: int) -> OpenObject:
-        return NativeObject(_open, self._open_handle(), key, size)
+    def open(self, key: int, size: int) -> NativeObject:
+        return self._make_object(_open, key, size)
+
+    def _make_object(self, function: Callable[..., int], key: int, size: int) -> NativeObject:
+        return NativeObject(function, self._open_handle(), key, size)
 
     def discard(self, key: int) -> None:
         fault = FaultStruct()
@@ -99,12 +114,16 @@ class NativeTier:
             raise make_error(fault)
 
     def stop_waiting(self) -> None:
-        """Do nothing: without a throttle nothing waits."""
+        _stop_waiting(self.engine_handle)
 
     def close(self) -> None:
-        if self.handle is not None:
-            _free_tier(self.handle)
-            self.handle = None
+        if self.handle is None:
+            return
+        _free_tier(self.handle)
+        if self._elsewhere:
+            _free_tier(self._elsewhere)
+        self._elsewhere = 0
+        self.handle = None
 
     def _open_handle(self) -> int:
         assert self.handle is not None, "the tier is closed"
@@ -116,10 +135,21 @@ class NullTier(NativeTier):
 
     keeps_bytes = False
 
-    def __init__(self) -> None:
+    def __init__(self, _request: TierRequest | None = None) -> None:
         super().__init__(_new_null())
 
-    @classmethod
-    def from_request(cls, _request: TierRequest) -> Self:
-        """Open the tier."""
-        return cls()
+
+class MemoryTier(NativeTier):
+    """Extents of an arena.
+
+    Args:
+        name: of the tier, for messages.
+        usable: bytes that objects may take.
+        size: of the arena, by `arena_bytes`.
+        arena: its address; 0: compiled code keeps the books alone, and Python moves the bytes.
+    """
+
+    def __init__(self, name: str, usable: int, size: int, arena: int = 0) -> None:
+        unit = choose_unit(usable)
+        super().__init__(_new_memory(arena, size // unit * unit, unit, name.encode()))
+        _set_budget(self._open_handle(), usable)

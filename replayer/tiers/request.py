@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal
+from typing import Literal
 
 from replayer.bindings.compiled import BlockIOStruct
 from replayer.machine.reserve import Reserve
@@ -36,10 +36,6 @@ class BlockIO:
         return BlockIOStruct(self.size, self.depth, self.fsync == "data", self.engine == "uring")
 
 
-PLAIN_IO: Final = BlockIO()
-"""One request of 1 MiB at a time, with O_DIRECT if possible, without fsync."""
-
-
 @dataclass(frozen=True)
 class TierRequest:
     """Everything that a backend may need; each takes what concerns it.
@@ -53,7 +49,7 @@ class TierRequest:
         io: requests to the file system.
         keep_cache: leave the folder when the tier closes.
         reserve: free space that new objects leave on the file system.
-        gpu_device: device as torch names it.
+        gpu_device: device as torch names it: cuda, cuda:1, cpu.
         say: takes warnings, as sentences.
     """
 

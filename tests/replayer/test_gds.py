@@ -13,7 +13,7 @@ import pytest
 
 from replayer.models.geometry import TokenBytes
 from replayer.planning.plan import PlanOptions
-from replayer.run.replay import replay
+from replayer.run.replay import Replay
 from replayer.schema import parts
 from replayer.tiers.throttled import Throttle
 from tests.support import traces
@@ -78,7 +78,7 @@ def go(trace: Trace, place: Path, gpu_tokens: int, **more: Any) -> tuple[dict[st
         "verify": "full",
     } | more
     place.mkdir(exist_ok=True)
-    info = replay(trace, "test", plan, make_settings(**flags), place / "run").to_json()
+    info = Replay(trace, "test", plan, make_settings(**flags), place / "run").run().to_json()
     return info, pl.read_parquet(parts(place / "run"))
 
 

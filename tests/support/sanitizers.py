@@ -17,7 +17,7 @@ from replayer.models.geometry import TokenBytes
 from replayer.planning.order import Order, load_reference
 from replayer.planning.pace import Pace, PlanWindow, Span
 from replayer.planning.plan import PlanOptions
-from replayer.run.replay import replay
+from replayer.run.replay import Replay
 from replayer.tiers.throttled import Throttle
 from tests.support.paths import ROOT
 from tests.support.run_settings import settings
@@ -63,7 +63,7 @@ def race(trace: Path, cache: Path) -> None:
     for number, (order, more) in enumerate(chosen):
         of_run = settings(**{"workers": 4, "cache_dir": cache, "verify": "stamps", **more})
         options = PlanOptions(TokenBytes(512), sizes, order=order, demand=of_run.demand)
-        result = replay(Trace(trace), "race", options, of_run, cache / f"run{number}")
+        result = Replay(Trace(trace), "race", options, of_run, cache / f"run{number}").run()
         assert result.whole.status == "complete", result.whole.reason
 
 

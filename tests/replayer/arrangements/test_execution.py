@@ -12,7 +12,7 @@ from replayer.models.geometry import TokenBytes
 from replayer.planning.order import Order
 from replayer.planning.pace import Demand, PlanWindow
 from replayer.planning.plan import Plan, PlanOptions, free_live
-from replayer.run.footprint import most_objects
+from replayer.run.footprint import Footprint
 from replayer.schema import MOVES
 from tests.replayer.arrangements import oracle, strategies
 from tests.replayer.arrangements.compiled_plan import gib_of, rows_of
@@ -92,7 +92,7 @@ def test_each_planned_move_is_made_once_when_it_may(
     ended.sort(key=lambda move: move.number)
     assert [move.number for move in ended] == list(range(len(expected))), "each once"
     assert as_rows(ended, batch["op_id"].tolist()) == expected
-    bounds = most_objects(plan, plan.simulate(), PlanWindow(window))
+    bounds = Footprint(plan, plan.simulate(), PlanWindow(window)).objects
     for most, bound in zip(world.most_objects, bounds, strict=True):
         assert most <= bound, "more than the plan has at a time: what leaves may leave later than others come"
 

@@ -20,7 +20,7 @@ from replayer.planning.order import DEFAULT_REFERENCE, Order, load_reference
 from replayer.planning.pace import Pace
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.planning.trace_selection import Selection
-from replayer.run.replay import replay
+from replayer.run.replay import Replay
 from replayer.schema import parts
 from replayer.tiers.throttled import Throttle
 from tests.replayer.arrangements import oracle
@@ -135,7 +135,7 @@ def go(
     """run.json, which the run directory holds as it was returned, and the log in plan order, enums as text."""
     chosen = make_settings(**({"workers": 4, "cache_dir": None, "layout": "null", "verify": "off"} | more))
     with watched(hangs_s):
-        result = replay(trace, "test", replace(plan or options(), demand=chosen.demand), chosen, run)
+        result = Replay(trace, "test", replace(plan or options(), demand=chosen.demand), chosen, run).run()
     assert "hangs" not in str(result.whole.reason), result.whole.reason
     info = json.loads((run / "run.json").read_text())
     assert json.loads(json.dumps(result.to_json())) == info

@@ -12,14 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from replayer.engine.engine import Engine
-from replayer.engine.move_executor import MoveExecutor, Staging
+from replayer.engine.move_executor import Staging
 from replayer.models.geometry import TokenBytes
+from replayer.planning.executing import make_settings
 from replayer.planning.pace import Demand, Pace, PlanWindow, Span
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.schema import LOG_COLUMNS, MOVES
 from replayer.tiers.native import NullTier
 from replayer.tiers.payload import Payload
-from replayer.tiers.throttled import Throttle, ThrottledTier
+from replayer.tiers.throttled import Throttle
 from tests.replayer.arrangements.oracle import moves
 from tests.replayer.arrangements.tiers import Usable, ops_of
 from tests.replayer.pacing.paced_runs import ORDERS, Request, check_paced, lay_out, watched
@@ -34,12 +35,11 @@ def executed(trace: Trace, chosen: PlanOptions, window: int, ms: float) -> pl.Da
     """The log of an engine on its own."""
     tiers: list[Any] = [NullTier() for _ in range(3)]
     if ms:
-        tiers = [ThrottledTier(tier, Throttle(1_000_000, ms * 1000)) for tier in tiers]
-    payload = Payload(0)
-    engine = Engine(
-        Plan(trace, chosen), tiers, payload, lambda _: Staging(1 << 18), MoveExecutor(tiers, payload, "off"), "off",
-        1 << 18, PlanWindow(ops=window), Span(),
-    )  # fmt: skip
+        for tier in tiers:
+            Throttle(1_000_000, ms * 1000).slow_down(tier)
+    plan = Plan(trace, chosen)
+    made = make_settings(plan, "off", 1 << 18, PlanWindow(ops=window), Span())
+    engine = Engine(plan, made, tiers, Payload(0), lambda _: Staging(1 << 18))
     found: list[Any] = []
     with watched(20):
         engine.run(lambda records, _errors, _rows: found.append(records.copy()), every_s=60)

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from replayer.planning.pace import Pace, Span
-from replayer.run.replay import replay
+from replayer.run.replay import Replay
 from tests.replayer.pacing.paced_runs import go, latency, options
 from tests.support import traces
 from tests.support.run_settings import settings as make_settings
@@ -38,6 +38,6 @@ def test_lateness_grows_past_capacity_only(tmp_path: Path) -> None:
 def test_a_run_that_is_cut_before_anything_is_issued_fails(tmp_path: Path) -> None:
     trace = traces.write(tmp_path / "t.parquet", traces.columns([("w", 0, 1), ("w", 1, 1)], time_ns=[2 * 10**9] * 2))
     chosen = make_settings(workers=2, cache_dir=None, layout="null", pace=Pace("open"), span=Span(0.1))
-    info = replay(trace, "test", replace(options(4), demand=chosen.demand), chosen, tmp_path / "run").to_json()
+    info = Replay(trace, "test", replace(options(4), demand=chosen.demand), chosen, tmp_path / "run").run().to_json()
     assert (info["status"], info["executed_ops"], info["executed"]["ops"]) == ("failed", 0, 0)
     assert "no op was executed within the duration" in info["reason"]

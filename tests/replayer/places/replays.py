@@ -9,7 +9,7 @@ from replayer.live.figures import Screen
 from replayer.models.geometry import TokenBytes
 from replayer.planning.plan import PlanOptions
 from replayer.run.console import RunConsole
-from replayer.run.replay import replay
+from replayer.run.replay import Replay
 from tests.support.run_settings import settings as make_settings
 from tracegen.schema import Trace
 
@@ -40,6 +40,7 @@ def replayed(
     (place / "cache").mkdir(exist_ok=True)
     chosen = make_settings(**({"workers": 2, "cache_dir": place / "cache"} | settings))
     plan = PlanOptions(TokenBytes(UNIT), (Decimal(0), Decimal(0), None), demand=chosen.demand)
-    replay(trace, "test", plan, chosen, place / run, nonce=nonce, console=RunConsole(console))
+    chosen_nonce = {} if nonce is None else {"nonce": nonce}
+    Replay(trace, "test", plan, chosen, place / run, console=RunConsole(console), **chosen_nonce).run()
     info: dict[str, Any] = json.loads((place / run / "run.json").read_text())
     return info

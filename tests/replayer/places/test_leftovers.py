@@ -10,7 +10,7 @@ import pytest
 from replayer.tiers.cache_dir import MARKER, clean, leftovers
 from replayer.tiers.disk import FileTier, SlabTier
 from tests.replayer.places.replays import MIB, NAMED
-from tests.replayer.tiers.contract import put
+from tests.replayer.tiers.contract import file_tier, put, slab_tier
 
 
 def folder(place: Path, name: str, *files: str, age_s: float = 3600) -> Path:
@@ -59,9 +59,9 @@ def test_a_folder_swapped_for_a_link_leaves_the_target_alone(tmp_path: Path, lay
     precious = folder(tmp_path, "precious", "lock", "00000001.kv", "00000002.kv", "slab-0.kv")
     tier: FileTier | SlabTier
     if layout == "files":
-        tier = FileTier(tmp_path, "test", say=warnings.append)
+        tier = file_tier(tmp_path, say=warnings.append)
     else:
-        tier = SlabTier(tmp_path, "test", MIB, say=warnings.append)
+        tier = slab_tier(tmp_path, MIB, say=warnings.append)
     put(tier, 1, 5000)
     moved = tier.folder.rename(tmp_path / "moved")
     tier.folder.symlink_to(precious)
@@ -77,7 +77,7 @@ def test_a_folder_swapped_for_a_link_leaves_the_target_alone(tmp_path: Path, lay
 
 
 def test_an_object_swapped_for_a_link_is_not_followed(tmp_path: Path) -> None:
-    tier = FileTier(tmp_path, "test")
+    tier = file_tier(tmp_path)
     put(tier, 1, 5000)
     (tmp_path / "precious").write_bytes(tier.path(1).read_bytes())
     tier.path(1).unlink()

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from replayer.planning.executing import make_settings
 from replayer.prediction.virtual_engine import VirtualEngine
 from replayer.schema import MOVES, WAITS
 from tests.replayer.prediction.oracle import Prediction
@@ -17,9 +18,9 @@ def executed(world: World) -> tuple[list[dict[str, Any]], dict[str, int], list[t
     """The log of compiled code, its state at the end, and the moves of the ops that it executed."""
     records: list[Any] = []
     rows: list[Any] = []
-    engine = VirtualEngine(
-        world.plan(), world.profile.struct(), world.verify, world.chunk, world.window, world.span  # type: ignore[arg-type]
-    )  # fmt: skip
+    plan = world.plan()
+    chosen = make_settings(plan, world.verify, world.chunk, world.window, world.span)  # type: ignore[arg-type]
+    engine = VirtualEngine(plan, chosen, world.profile.struct())
     engine.run(lambda some, _errors, others: (records.append(some.copy()), rows.append(others.copy())))
     state = engine.state()
     told = {name: int(getattr(state, name)) for name, *_ in state._fields_}

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from replayer.models.geometry import TokenBytes
+from replayer.planning.executing import make_settings
 from replayer.planning.pace import Demand, Pace, PlanWindow, Span
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.prediction.profile import Profile
@@ -28,7 +29,7 @@ def read_gb_s(profile: Profile, mib: float) -> float:
     steps = [("w", key, 1) for key in range(KEYS)] + [("r", key, 1) for _ in range(READS) for key in range(KEYS)]
     options = PlanOptions(TokenBytes(int(mib * 2**20)), (Decimal(0), Decimal(0), None), demand=Demand(Pace(), WORKERS))
     plan = Plan(traces.Held(traces.columns(steps)), options)
-    engine = VirtualEngine(plan, profile.struct(), "off", 1 << 30, PlanWindow(4096, None), Span())
+    engine = VirtualEngine(plan, make_settings(plan, "off", 1 << 30, PlanWindow(4096, None), Span()), profile.struct())
     batches: list[Any] = []
     engine.run(lambda records, _errors, _rows: batches.append(records.copy()))
     engine.close()

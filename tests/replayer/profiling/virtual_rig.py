@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replayer.models.geometry import TokenBytes
+from replayer.planning.executing import make_settings
 from replayer.planning.pace import Demand, Pace, PlanWindow, Span
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.prediction.profile import Profile
@@ -53,7 +54,7 @@ class VirtualRig(Rig):
         factor /= self._slowness(len(self.runs), cell.bytes, cell.workers)
         self.runs.append((cell.tier, cell.bytes, cell.workers))
         struct = self._profile.with_speed({cell.tier: factor}).struct()
-        engine = VirtualEngine(plan, struct, "stamps", 1 << 20, PlanWindow(), Span())
+        engine = VirtualEngine(plan, make_settings(plan, "stamps", 1 << 20, PlanWindow(), Span()), struct)
         parts = list[NDArray[Any]]()
         engine.run(lambda records, _errors, _rows: parts.append(records.copy()))
         engine.close()

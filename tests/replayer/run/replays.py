@@ -14,7 +14,7 @@ from replayer.arrangements.arrangement import Arrangement, TierRules
 from replayer.models.geometry import TokenBytes
 from replayer.planning.order import DEFAULT_REFERENCE, Order, load_reference
 from replayer.planning.plan import PlanOptions
-from replayer.run.replay import replay
+from replayer.run.replay import Replay
 from replayer.schema import parts
 from tests.support import traces
 from tests.support.run_settings import settings as make_settings
@@ -53,7 +53,7 @@ def kept_files(place: Path) -> dict[str, bytes]:
 def go(trace: Trace, place: Path, plan: PlanOptions, **settings: Any) -> tuple[dict[str, Any], pl.DataFrame]:
     place.mkdir(parents=True, exist_ok=True)
     chosen = make_settings(**({"workers": 4, "cache_dir": place / "cache"} | settings))
-    replay(trace, "test", replace(plan, demand=chosen.demand), chosen, place / "run")
+    Replay(trace, "test", replace(plan, demand=chosen.demand), chosen, place / "run").run()
     info = json.loads((place / "run" / "run.json").read_text())
     return info, pl.read_parquet(parts(place / "run"))
 

@@ -13,21 +13,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from replayer.arrangements.arrangement import Arrangement, TierRules
-from replayer.bindings.compiled import call
 from replayer.engine.engine import Engine
-from replayer.engine.move_executor import MoveExecutor, Staging
+from replayer.engine.move_executor import Staging
 from replayer.models.geometry import TokenBytes
+from replayer.planning.executing import make_settings
 from replayer.planning.pace import Demand, PlanWindow, Span
 from replayer.planning.plan import Plan, PlanOptions, Usable
 from replayer.planning.plan_hash import PlanHash
-from replayer.run.footprint import most_objects
+from replayer.run.footprint import Footprint
 from replayer.schema import LOG_COLUMNS, MOVES
 from replayer.tiers.base import HostBuffer
 from replayer.tiers.cpu import CpuTier
-from replayer.tiers.disk import FileTier, SlabTier
 from replayer.tiers.payload import Payload
+from replayer.tiers.request import TierRequest
 from tests.replayer.ordering import strategies
 from tests.replayer.run.replays import ORDERS, WRITE_THROUGH, go, options
+from tests.replayer.tiers.contract import file_tier, slab_tier
 from tests.support import traces
 from tests.support.fault_injection import Transfer, injected, key_of
 
@@ -68,20 +69,10 @@ def arrangements(draw: st.DrawFn) -> Arrangement:
     )
 
 
-class Elsewhere:
+class Elsewhere(CpuTier):
     """A tier whose moves compiled code hands to Python, as those of a GPU."""
 
-    keeps_bytes = True
     is_compiled = False
-
-    def __init__(self, tier: CpuTier) -> None:
-        self._tier = tier
-        self.create, self.open, self.discard = tier.create, tier.open, tier.discard
-        self.engine_handle = int(call("tier_elsewhere")())
-
-    def close(self) -> None:
-        self._tier.close()
-        call("tier_free")(self.engine_handle)
 
 
 class Machine:
@@ -89,19 +80,16 @@ class Machine:
 
     def __init__(self, plan: Plan, place: Path, layout: str, window: int, *, has_gpu: bool) -> None:
         live = plan.options.order.kind == "live"
-        objects = most_objects(plan, None if live else plan.simulate(), PlanWindow(window))
+        objects = Footprint(plan, None if live else plan.simulate(), PlanWindow(window)).objects
         room = plan.workload.keys * 5 * TOKEN
         limits = [room if limit is None else limit for limit in plan.capacity]
-        memory: list[Any] = [CpuTier(limits[tier], objects[tier]) for tier in range(2)]
-        if has_gpu:
-            memory[0] = Elsewhere(memory[0])
-        disk = FileTier(place, "test") if layout == "files" else SlabTier(place, "test", limits[2] + (objects[2] << 12))
+        kinds = (Elsewhere if has_gpu else CpuTier, CpuTier)
+        memory = [kind(TierRequest(limits[tier], objects[tier])) for tier, kind in enumerate(kinds)]
+        disk = file_tier(place) if layout == "files" else slab_tier(place, limits[2] + (objects[2] << 12))
         self.plan, self.payload, self.tiers = plan, PAYLOAD, [*memory, disk]
         self.sizes, self.buffer = plan.workload.sizes(), HostBuffer(1 << 18)
-        self.engine = Engine(
-            plan, self.tiers, self.payload, lambda _: Staging(CHUNK), MoveExecutor(self.tiers, self.payload, "full"),
-            "full", CHUNK, PlanWindow(window), Span(),
-        )  # fmt: skip
+        chosen = make_settings(plan, "full", CHUNK, PlanWindow(window), Span())
+        self.engine = Engine(plan, chosen, self.tiers, self.payload, lambda _: Staging(CHUNK))
 
     def run(self) -> pl.DataFrame:
         """Execute the plan; return its log."""

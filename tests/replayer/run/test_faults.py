@@ -15,9 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from replayer.engine.engine import Engine
-from replayer.engine.move_executor import MoveExecutor, Staging
+from replayer.engine.move_executor import Staging
 from replayer.machine.reserve import Reserve
 from replayer.models.geometry import TokenBytes
+from replayer.planning.executing import make_settings
 from replayer.planning.pace import Demand, Pace, PlanWindow, Span
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.planning.plan_hash import PlanHash
@@ -26,7 +27,9 @@ from replayer.tiers import BACKENDS
 from replayer.tiers.cpu import CpuTier
 from replayer.tiers.native import NullTier
 from replayer.tiers.payload import Payload
+from replayer.tiers.request import TierRequest
 from tests.replayer.run.replays import MIB, ORDERS, UNIT, _many, go, options, refused
+from tests.replayer.tiers.contract import cpu_tier
 from tests.support import traces
 from tests.support.arrangements import arranged
 from tests.support.fault_injection import Transfer, injected, key_of, path_of
@@ -135,8 +138,8 @@ def test_evictions_are_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     arenas: list[Any] = []
 
     class Watched(CpuTier):
-        def __init__(self, usable: int, objects: int = 0) -> None:
-            super().__init__(usable, objects)
+        def __init__(self, request: TierRequest) -> None:
+            super().__init__(request)
             arenas.append(self._arena)
 
     def pwrite(true: Transfer, descriptor: int, memory: int, size: int, offset: int) -> int:
@@ -144,7 +147,7 @@ def test_evictions_are_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
             arenas[0][512::4096] ^= 255
         return true(descriptor, memory, size, offset)
 
-    monkeypatch.setitem(BACKENDS, "cpu", Watched.from_request)
+    monkeypatch.setitem(BACKENDS, "cpu", Watched)
     with injected(pwrite=pwrite):
         info, log = go(made, tmp_path, options(6, None), workers=1)
     assert info["status"] == "failed"
@@ -194,13 +197,11 @@ def test_real_workers_never_deadlock_nor_exceed_a_tier(
             TokenBytes(small), (Decimal(0), gib_of[1] or Decimal(0), gib_of[2]), Decimal(1),
             arrangement=arranged(promote=promote), order=ORDERS[order], demand=demand,
         )  # fmt: skip
-        tiers: list[Any] = [None, CpuTier(limits[1] or 0, 10), CpuTier(limits[2] or 40 * small, 10)]
-        plan, payload = Plan(made, chosen), Payload(0)
+        tiers: list[Any] = [None, cpu_tier(limits[1] or 0, 10), cpu_tier(limits[2] or 40 * small, 10)]
+        plan = Plan(made, chosen)
         expected = plan.simulate().plan_fingerprint if order != "live" else None
-        engine = Engine(
-            plan, tiers, payload, lambda _: Staging(256 << 10), MoveExecutor(tiers, payload, "full"), "full", 256 << 10,
-            PlanWindow(ops=window), Span(),
-        )  # fmt: skip
+        of_engine = make_settings(plan, "full", 256 << 10, PlanWindow(ops=window), Span())
+        engine = Engine(plan, of_engine, tiers, Payload(0), lambda _: Staging(256 << 10))
         rows, hashed = [], PlanHash(chosen.plan_version)
 
         def flush(records: Any, errors: dict[int, str], executed: Any) -> None:
@@ -220,11 +221,9 @@ def test_a_log_that_is_not_taken_holds_the_workers_up(tmp_path: Path) -> None:
     count = 300_000  # the engine keeps 2^18 records
     made = traces.write(tmp_path / "t.parquet", _many([("w", 0, 2), ("d", 0, 2)] + [("d", 0, 2)] * (count - 2)))
     chosen = PlanOptions(TokenBytes(1), (Decimal(0), Decimal(0), None), demand=Demand(Pace(), 2))
-    tiers, payload = [None, None, NullTier()], Payload(0)
-    engine = Engine(
-        Plan(made, chosen), tiers, payload, lambda _: Staging(1 << 18), MoveExecutor(tiers, payload, "off"), "off",
-        1 << 18, PlanWindow(), Span(),
-    )  # fmt: skip
+    plan = Plan(made, chosen)
+    of_engine = make_settings(plan, "off", 1 << 18, PlanWindow(), Span())
+    engine = Engine(plan, of_engine, [None, None, NullTier()], Payload(0), lambda _: Staging(1 << 18))
     found: list[Any] = []
     engine.run(lambda records, _errors, _rows: found.append(records["op_id"].copy()), every_s=1)
     state = engine.state()

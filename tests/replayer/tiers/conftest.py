@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from replayer.tiers.disk import FileTier, SlabTier
 from replayer.tiers.request import BlockIO
-from tests.replayer.tiers.contract import MIB, Disk
+from tests.replayer.tiers.contract import MIB, Disk, file_tier, slab_tier
 
 
 @pytest.fixture(params=["files", "slab"])
@@ -16,7 +15,7 @@ def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Disk:
 
     def make(place: Path = tmp_path, **io: Any) -> Any:
         if request.param == "files":
-            return FileTier(place, "test", BlockIO(**io))
-        return SlabTier(place, "test", 8 * MIB, BlockIO(**io))
+            return file_tier(place, io=BlockIO(**io))
+        return slab_tier(place, 8 * MIB, io=BlockIO(**io))
 
     return make

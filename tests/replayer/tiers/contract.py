@@ -10,14 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from replayer.bindings.compiled import Extent, variable
+from replayer.machine.reserve import Reserve
 from replayer.tiers.base import ALIGNMENT, HostBuffer, Tier
+from replayer.tiers.cpu import CpuTier
 from replayer.tiers.disk import FileTier, SlabTier
 from replayer.tiers.gpu import GpuTier
 from replayer.tiers.payload import Payload
-from replayer.tiers.request import BlockIO
-from replayer.tiers.throttled import Throttle, ThrottledTier
+from replayer.tiers.request import BlockIO, TierRequest
+from replayer.tiers.throttled import Throttle
 from tests.support import system_calls
 from tracegen.errors import InputError
 
@@ -29,10 +33,26 @@ FAST = 1e6  # MiB/s
 DEEP = BlockIO(size=64 << 10, depth=4, engine="uring")
 
 
+def file_tier(place: Path, run: str = "test", io: BlockIO | None = None, **more: Any) -> FileTier:
+    """A tier of files, without a reserve unless a test asks for one."""
+    more = {"reserve": Reserve(bytes=0)} | more
+    return FileTier(TierRequest(cache_dir=place, run=run, io=io or BlockIO(), **more))
+
+
+def slab_tier(place: Path, size: int, run: str = "test", io: BlockIO | None = None, **more: Any) -> SlabTier:
+    return SlabTier(TierRequest(disk_bytes=size, cache_dir=place, run=run, io=io or BlockIO(), **more))
+
+
+def cpu_tier(size: int, objects: int = 0) -> CpuTier:
+    return CpuTier(TierRequest(size, objects))
+
+
+def gpu_tier(size: int, device: str = "cpu", objects: int = 0) -> GpuTier:
+    return GpuTier(TierRequest(size, objects, gpu_device=device))
+
+
 def host_buffer(tier: Any) -> Any:
     """The host buffer for moves to and from this tier: the gpu tier's own pinned one, or BUFFER."""
-    if isinstance(tier, ThrottledTier):
-        return host_buffer(tier._tier)
     if not isinstance(tier, GpuTier):
         return BUFFER
     buffer = vars(tier).setdefault("tests_buffer", None) or tier.make_host_buffer(CHUNK)
@@ -186,6 +206,28 @@ class TierContract:
         assert problems == []
 
 
+class ArenaContract(TierContract):
+    """The behaviour of tiers in memory besides: compiled code keeps their books."""
+
+    def make(self, size: int) -> Tier:
+        raise NotImplementedError
+
+    def test_a_full_tier_refuses_further_objects(self) -> None:
+        tier = self.make(10_000)
+        put(tier, 1, 6000)
+        with pytest.raises(OSError, match="arena") as refused:
+            tier.create(2, 4001)
+        assert refused.value.errno == errno.ENOMEM
+        put(tier, 2, 4000)
+        assert find_damage(tier, 1, 6000) is None
+        assert find_damage(tier, 2, 4000) is None
+
+    @settings(suppress_health_check=[HealthCheck.differing_executors])  # each subclass is another tier
+    @given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 30_000)), min_size=25, max_size=60))
+    def test_an_object_fits_however_fragmented_the_arena_is(self, steps: list[tuple[int, int]]) -> None:
+        check_every_fragment_is_used(self.make(80_000), 80_000, steps)
+
+
 class DiskContract(TierContract):
     """The behaviour of tiers on a drive besides."""
 
@@ -279,6 +321,7 @@ def check_sentence(error: InputError, *words: str) -> None:
 Disk = Callable[..., Any]
 
 
-def throttled(tier: Tier, mib_s: float, latency_us: float = 0) -> Tier:
+def throttled(tier: Any, mib_s: float, latency_us: float = 0) -> Any:
     """The tier behind a throttle."""
-    return ThrottledTier(tier, Throttle(mib_s, latency_us))
+    Throttle(mib_s, latency_us).slow_down(tier)
+    return tier

@@ -15,7 +15,7 @@ import pytest
 from replayer.models.geometry import TokenBytes
 from replayer.planning.pace import Pace
 from replayer.planning.plan import PlanOptions
-from replayer.run.replay import replay
+from replayer.run.replay import Replay
 from replayer.schema import parts
 from replayer.tiers.base import ALIGNMENT, HostBuffer
 from tests.replayer.tiers.contract import (
@@ -213,7 +213,7 @@ def test_an_execution_may_hold_more_objects_than_its_plan(tmp_path: Path, tier: 
     flags = make_settings(4, cache_dir=tmp_path / "cache", layout="slab", pace=Pace(token_ms=1), verify="full")
     usable = (none, room, none) if tier == "cpu" else (none, none, room)
     plan = PlanOptions(TokenBytes(1), usable, headroom=Decimal(1), demand=flags.demand)
-    info = replay(traces.write(tmp_path / "t.parquet", batch), "test", plan, flags, tmp_path / "run").to_json()
+    info = Replay(traces.write(tmp_path / "t.parquet", batch), "test", plan, flags, tmp_path / "run").run().to_json()
     log = pl.read_parquet(parts(tmp_path / "run")).with_columns(pl.col("move").cast(pl.String))
     late = log.filter(pl.col("move") == "delete")["start_ns"].min()
     assert late > log.filter(pl.col("key") >= 5)["end_ns"].max(), "all ten were there"  # type: ignore[operator]

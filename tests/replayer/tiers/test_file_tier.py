@@ -17,6 +17,7 @@ from tests.replayer.tiers.contract import (
     BUFFER,
     DEEP,
     DiskContract,
+    file_tier,
     find_damage,
     interrupted_calls,
     io_of,
@@ -31,7 +32,7 @@ from tracegen.errors import InputError
 class TestFileTier(DiskContract):
     @pytest.fixture
     def tier(self, tmp_path: Path) -> FileTier:
-        return FileTier(tmp_path, "test")
+        return file_tier(tmp_path)
 
     def test_files_are_opened_with_o_direct_if_it_works(self, tier: FileTier) -> None:
         for opened in (tier.create(1, 512), tier.open(1, 512)):
@@ -66,7 +67,7 @@ class TestFileTier(DiskContract):
 
     def test_a_full_disk_fails_the_write(self, tier: FileTier, tmp_path: Path) -> None:
         with tmpfs(tmp_path / "small", "128k") as place:
-            small = FileTier(place, "test", io_of(tier))
+            small = file_tier(place, io=io_of(tier))
             with pytest.raises(OSError, match="No space left"):
                 put(small, 1, 400_000)
             small.discard(1)
@@ -77,7 +78,7 @@ class TestFileTier(DiskContract):
 
     def test_a_folder_that_cannot_be_removed_is_a_warning(self, tmp_path: Path) -> None:
         warnings = list[str]()
-        tier = FileTier(tmp_path, "gone", say=warnings.append)
+        tier = file_tier(tmp_path, "gone", say=warnings.append)
         put(tier, 1, 512)
         shutil.rmtree(tier.folder)
         tier.close()
@@ -102,7 +103,7 @@ class TestFileTier(DiskContract):
     def test_only_the_tiers_own_files_are_removed(self, tmp_path: Path) -> None:
         (tmp_path / "precious").write_text("x")
         (tmp_path / f"{MARKER}-other").mkdir()
-        tier = FileTier(tmp_path, "test")
+        tier = file_tier(tmp_path)
         put(tier, 1, 512)
         tier.close()
         assert {path.name for path in tmp_path.iterdir()} == {"precious", f"{MARKER}-other"}
@@ -114,7 +115,7 @@ class TestFileTier(DiskContract):
         assert [path.name for path in tier.folder.iterdir()] == ["precious"]
 
     def test_kept_files_stay(self, tmp_path: Path) -> None:
-        tier = FileTier(tmp_path, "test", keep=True)
+        tier = file_tier(tmp_path, keep_cache=True)
         put(tier, 1, 512)
         tier.close()
         assert [path.name for path in tier.folder.iterdir()] == ["00000001.kv"]
@@ -123,7 +124,7 @@ class TestFileTier(DiskContract):
         (tmp_path / "file").write_text("x")
         for place in (tmp_path / "file", tmp_path / "file" / "below", Path("/proc/nowhere")):
             with pytest.raises(InputError, match="cache_dir"):
-                FileTier(place, "test")
+                file_tier(place)
 
 
 class TestFileTierOfDeepRequests(TestFileTier):
@@ -132,12 +133,12 @@ class TestFileTierOfDeepRequests(TestFileTier):
     @pytest.fixture
     def tier(self, tmp_path: Path) -> FileTier:
         system_calls.skip_without_uring()
-        return with_deep_requests(FileTier(tmp_path, "test", DEEP))
+        return with_deep_requests(file_tier(tmp_path, io=DEEP))
 
 
 @given(st.lists(st.integers(0, 2**63 - 1), max_size=50, unique=True))
 def test_files_of_all_keys_are_in_the_folder_and_recognised_as_ours(tmp_path_factory: Any, keys: list[int]) -> None:
-    tier = FileTier(tmp_path_factory.mktemp("keys"), "test")
+    tier = file_tier(tmp_path_factory.mktemp("keys"))
     for key in keys:
         path = tier.path(key)
         assert path.parent == tier.folder

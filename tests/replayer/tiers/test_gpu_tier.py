@@ -1,6 +1,5 @@
 """The gpu tier, on torch's CPU device and on a real one."""
 
-import errno
 import sys
 import time
 from collections.abc import Iterator
@@ -8,22 +7,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from replayer.tiers import gpu
 from replayer.tiers.base import ALIGNMENT, Tier
-from replayer.tiers.disk import FileTier
-from replayer.tiers.gpu import GpuTier
 from tests.replayer.tiers.contract import (
     CHUNK,
     MIB,
     PAYLOAD,
-    TierContract,
-    check_every_fragment_is_used,
+    ArenaContract,
     check_sentence,
+    file_tier,
     find_damage,
-    has_cuda,  # noqa: F401  # the conditions of skipif name it
+    gpu_tier,
+    has_cuda,
     host_buffer,
     put,
     throttled,
@@ -31,45 +27,26 @@ from tests.replayer.tiers.contract import (
 from tracegen.errors import InputError
 
 
-class GpuContract(TierContract):
+class GpuContract(ArenaContract):
     device = "cpu"
 
     @pytest.fixture(params=["host", "device"])
     def tier(self, request: pytest.FixtureRequest) -> Iterator[Tier]:
         pytest.importorskip("torch")
-        tier = GpuTier(32 * MIB, self.device)
+        tier = gpu_tier(32 * MIB, self.device)
         if request.param == "device":
             tier.tests_on_device = tier.make_device_buffer(CHUNK)  # type: ignore[attr-defined]
             assert tier.tests_on_device.tensor.device.type == self.device  # type: ignore[attr-defined]
         yield tier
         tier.close()
 
-    def test_a_full_tier_refuses_further_objects(self) -> None:
+    def make(self, size: int) -> Tier:
         pytest.importorskip("torch")
-        tier = GpuTier(10_000, self.device)
-        put(tier, 1, 6000)
-        with pytest.raises(OSError, match="arena") as refused:
-            tier.create(2, 4001)
-        assert refused.value.errno == errno.ENOMEM
-        put(tier, 2, 4000)
-        assert find_damage(tier, 1, 6000) is None
-        assert find_damage(tier, 2, 4000) is None
-
-    def test_an_object_may_be_in_several_extents(self) -> None:
-        pytest.importorskip("torch")
-        tier = GpuTier(10_000, self.device)
-        for key, size in ((1, 3000), (2, 4000), (3, 3000)):
-            put(tier, key, size)
-        tier.discard(1)
-        tier.discard(3)
-        put(tier, 4, 6000)
-        assert tier._room.extents_of(4) == [(0, 3000), (7000, 3000)]
-        assert find_damage(tier, 2, 4000) is None
-        assert find_damage(tier, 4, 6000) is None
+        return gpu_tier(size, self.device, objects=10)
 
     def test_device_time_is_within_the_calls_time(self) -> None:
         pytest.importorskip("torch")
-        tier = GpuTier(2 * CHUNK, self.device)
+        tier = gpu_tier(2 * CHUNK, self.device)
         on_device, buffer = tier.make_device_buffer(CHUNK), tier.make_host_buffer(CHUNK)
         with tier.create(1, CHUNK) as target:
             began = time.perf_counter_ns()
@@ -84,7 +61,7 @@ class GpuContract(TierContract):
     def test_a_throttle_limits_reads_and_writes(self) -> None:
         """Throttled time is device time; stop_waiting ends the waits."""
         pytest.importorskip("torch")
-        tier = throttled(GpuTier(2 * CHUNK, self.device), 40)
+        tier = throttled(gpu_tier(2 * CHUNK, self.device), 40)
         with tier.create(1, CHUNK) as target:
             began = time.perf_counter_ns()
             target.write(0, CHUNK, host_buffer(tier))
@@ -103,7 +80,7 @@ class GpuContract(TierContract):
 
     def test_bytes_in_device_memory_are_written(self) -> None:
         pytest.importorskip("torch")
-        tier = GpuTier(2 * CHUNK, self.device)
+        tier = gpu_tier(2 * CHUNK, self.device)
         on_device, buffer = tier.make_device_buffer(CHUNK), tier.make_host_buffer(CHUNK)
         PAYLOAD.fill(buffer.words, 1, 0, CHUNK)
         on_device.copy_from_host(buffer, CHUNK)
@@ -115,14 +92,14 @@ class GpuContract(TierContract):
     def test_host_buffers_suit_o_direct(self, tmp_path: Path) -> None:
         """A demotion from the gpu tier to the nvme tier writes from them."""
         pytest.importorskip("torch")
-        tier = GpuTier(4096, self.device)
+        tier = gpu_tier(4096, self.device)
         for size in (4096, 70_000 // 4096 * 4096, CHUNK):
             buffer = tier.make_host_buffer(size)
             assert buffer.words.ctypes.data % ALIGNMENT == 0
             assert len(buffer.view) == len(buffer.bytes) == buffer.words.nbytes == size
             assert np.shares_memory(buffer.words, buffer.bytes)
             assert buffer.tensor.data_ptr() == buffer.words.ctypes.data
-        disk = FileTier(tmp_path, "test")
+        disk = file_tier(tmp_path)
         PAYLOAD.fill(buffer.words, 1, 0, CHUNK)
         with disk.create(1, CHUNK) as target:
             target.write(0, CHUNK, buffer)
@@ -138,7 +115,7 @@ class GpuContract(TierContract):
     def test_more_memory_than_the_device_has_is_refused(self) -> None:
         pytest.importorskip("torch")
         with pytest.raises(InputError) as refused:
-            GpuTier(1 << 60, self.device)
+            gpu_tier(1 << 60, self.device)
         check_sentence(refused.value, "gpu_mem_gb", "GiB")
 
 
@@ -146,15 +123,21 @@ class TestGpuTierOnTheCpu(GpuContract):
     pass
 
 
+@pytest.fixture(scope="module")
+def cuda() -> None:
+    if not has_cuda():
+        pytest.skip("needs a GPU")
+
+
 @pytest.mark.gpu
-@pytest.mark.skipif("not has_cuda()", reason="needs a GPU")
+@pytest.mark.usefixtures("cuda")
 class TestGpuTier(GpuContract):
     device = "cuda"
 
     def test_the_arena_is_zero_before_the_first_write(self) -> None:
         """Writes use streams of their own, which do not wait for the stream that clears the arena."""
         for _ in range(3):
-            tier = GpuTier(4 << 30, self.device)
+            tier = gpu_tier(4 << 30, self.device)
             put(tier, 1, CHUNK)
             with tier.create(2, (4 << 30) - CHUNK) as rest:
                 rest.write((4 << 30) - 2 * CHUNK, CHUNK, host_buffer(tier))
@@ -167,7 +150,7 @@ class TestGpuTier(GpuContract):
 def test_missing_devices_are_refused(device: str) -> None:
     pytest.importorskip("torch")
     with pytest.raises(InputError) as refused:
-        GpuTier(MIB, device)
+        gpu_tier(MIB, device)
     check_sentence(refused.value, f"gpu_device: {device}", "`gpu_mem_gb=0`")
 
 
@@ -175,7 +158,7 @@ def test_missing_devices_are_refused(device: str) -> None:
 def test_unusual_devices_work_or_are_refused(device: str) -> None:
     pytest.importorskip("torch")
     try:
-        tier = GpuTier(32 * MIB, device)
+        tier = gpu_tier(32 * MIB, device)
         gpu.describe_gpu(device)
     except InputError as refused:
         check_sentence(refused, f"gpu_device: {device}")
@@ -186,14 +169,7 @@ def test_unusual_devices_work_or_are_refused(device: str) -> None:
 
 def test_without_torch_the_gpu_tier_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
-    for make in (lambda: GpuTier(MIB, "cpu"), lambda: gpu.describe_gpu("cpu")):
+    for make in (lambda: gpu_tier(MIB, "cpu"), lambda: gpu.describe_gpu("cpu")):
         with pytest.raises(InputError) as refused:
             make()
         check_sentence(refused.value, "the gpu tier needs torch", "pip install", "`gpu_mem_gb=0`")
-
-
-@given(st.lists(st.tuples(st.integers(0, 7), st.integers(1, 3000)), min_size=25, max_size=60))
-def test_an_object_fits_however_fragmented_the_arena_is(steps: list[tuple[int, int]]) -> None:
-    """Copies of several extents by torch find the same bytes."""
-    pytest.importorskip("torch")
-    check_every_fragment_is_used(GpuTier(8000, "cpu"), 8000, steps)

@@ -5,15 +5,14 @@ from pathlib import Path
 import pytest
 
 from replayer.tiers.cache_dir import MARKER, clean, leftovers
-from replayer.tiers.disk import FileTier
-from tests.replayer.tiers.contract import check_sentence
+from tests.replayer.tiers.contract import check_sentence, file_tier
 from tracegen.errors import InputError
 
 
 def test_the_folder_of_a_live_run_is_no_leftover(tmp_path: Path) -> None:
-    alive = FileTier(tmp_path, "alive")
+    alive = file_tier(tmp_path, "alive")
     assert leftovers(tmp_path) == []
-    kept = FileTier(tmp_path, "kept", keep=True)
+    kept = file_tier(tmp_path, "kept", keep_cache=True)
     kept.close()
     (tmp_path / f"{MARKER}-strangers").mkdir()
     assert leftovers(tmp_path) == []

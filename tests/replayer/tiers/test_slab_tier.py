@@ -28,6 +28,7 @@ from tests.replayer.tiers.contract import (
     pad,
     put,
     read,
+    slab_tier,
     with_deep_requests,
 )
 from tests.support import system_calls
@@ -38,10 +39,10 @@ from tracegen.errors import InputError
 class TestSlabTier(DiskContract):
     @pytest.fixture
     def tier(self, tmp_path: Path) -> SlabTier:
-        return SlabTier(tmp_path, "test", 32 * MIB)
+        return slab_tier(tmp_path, 32 * MIB)
 
     def test_objects_cannot_exceed_the_claimed_room(self, tmp_path: Path) -> None:
-        tier = SlabTier(tmp_path, "test", 3 * ALIGNMENT)
+        tier = slab_tier(tmp_path, 3 * ALIGNMENT)
         put(tier, 1, ALIGNMENT + 1)
         with pytest.raises(OSError, match="slabs") as refused:
             tier.create(2, ALIGNMENT + 1)
@@ -55,7 +56,7 @@ class TestSlabTier(DiskContract):
 
     def test_room_is_claimed_before_the_run(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(disk, "SLAB", MIB)
-        tier = SlabTier(tmp_path, "test", 2 * MIB + 5000)
+        tier = slab_tier(tmp_path, 2 * MIB + 5000)
         slabs = sorted(tier.folder.glob("slab-*.kv"))
         assert [file.stat().st_size for file in slabs] == [MIB, MIB, 8192]
         assert all(file.stat().st_blocks * 512 >= file.stat().st_size for file in slabs), "claimed, not sparse"
@@ -67,11 +68,11 @@ class TestSlabTier(DiskContract):
     def test_a_disk_too_small_for_the_slabs_is_refused(self, tmp_path: Path) -> None:
         with tmpfs(tmp_path / "small", "1m") as place:
             with pytest.raises(InputError) as refused:
-                SlabTier(place, "test", 2 * MIB)
+                slab_tier(place, 2 * MIB)
             assert list(place.iterdir()) == [], "nothing is left behind"
             check_sentence(refused.value, f"cache_dir {place}", "0.00 GiB", "`layout=files`")
             with pytest.raises(InputError):
-                SlabTier(place, "test", 2 * MIB, keep=True)
+                slab_tier(place, 2 * MIB, keep_cache=True)
             assert list(place.iterdir()) == [], "nor where it was to be kept"
 
     def test_ctrl_c_while_room_is_claimed_leaves_nothing(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,12 +81,12 @@ class TestSlabTier(DiskContract):
 
         monkeypatch.setattr(os, "posix_fallocate", stopped)
         with pytest.raises(KeyboardInterrupt):
-            SlabTier(tmp_path, "test", 2 * MIB)
+            slab_tier(tmp_path, 2 * MIB)
         assert list(tmp_path.iterdir()) == []
 
     def test_an_object_may_cross_slabs(self, tmp_path: Path, tier: SlabTier, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(disk, "SLAB", 64 << 10)
-        small = SlabTier(tmp_path, "small", 8 * (64 << 10), io_of(tier))
+        small = slab_tier(tmp_path, 8 * (64 << 10), "small", io_of(tier))
         put(small, 1, 50_000)
         put(small, 2, 200_000)
         ((start, size),) = extents_of(small, 2, 200_000)
@@ -111,7 +112,7 @@ class TestSlabTier(DiskContract):
     ) -> None:
         """One request of four fails; all are waited for, as the worker uses its buffer again at once."""
         monkeypatch.setattr(disk, "SLAB", 64 << 10)
-        small = SlabTier(tmp_path, "small", 4 * (64 << 10), io_of(tier))
+        small = slab_tier(tmp_path, 4 * (64 << 10), "small", io_of(tier))
         put(small, 1, 4 * (64 << 10))
         blind = os.open(small.folder / f"slab-{failing}.kv", os.O_WRONLY)
         os.dup2(blind, small._slabs[failing])
@@ -124,7 +125,7 @@ class TestSlabTier(DiskContract):
 
     def test_many_extents_are_transferred_in_several_batches(self, tmp_path: Path, tier: SlabTier) -> None:
         """An object has 400 extents of one unit, more than one batch of requests holds."""
-        room = SlabTier(tmp_path, "pieces", 800 * ALIGNMENT, io_of(tier))
+        room = slab_tier(tmp_path, 800 * ALIGNMENT, "pieces", io_of(tier))
         for key in range(800):
             room.create(key, ALIGNMENT)
         for key in range(0, 800, 2):
@@ -141,27 +142,27 @@ class TestSlabTier(DiskContract):
 
     def test_only_the_tiers_own_files_are_removed(self, tmp_path: Path) -> None:
         (tmp_path / "precious").write_text("x")
-        tier = SlabTier(tmp_path, "test", MIB)
+        tier = slab_tier(tmp_path, MIB)
         (tier.folder / "precious").write_text("x")
         tier.close()
         assert {path.name for path in tmp_path.iterdir()} == {"precious", tier.folder.name}
         assert [path.name for path in tier.folder.iterdir()] == ["precious"]
 
     def test_kept_slabs_stay(self, tmp_path: Path) -> None:
-        tier = SlabTier(tmp_path, "test", MIB, keep=True)
+        tier = slab_tier(tmp_path, MIB, keep_cache=True)
         put(tier, 1, 512)
         tier.close()
         assert [path.name for path in tier.folder.iterdir()] == ["slab-0.kv"]
 
     def test_all_slabs_under_an_object_are_synced(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(disk, "SLAB", 64 << 10)
-        tier, synced = SlabTier(tmp_path, "sync", 4 * (64 << 10), BlockIO(fsync="data")), set[int]()
+        tier, synced = slab_tier(tmp_path, 4 * (64 << 10), "sync", BlockIO(fsync="data")), set[int]()
         with system_calls.replaced("fdatasync", synced.add):
             put(tier, 1, 150_000)
         assert synced == set(tier._slabs[:3])
 
     def test_a_slab_is_synced_once_for_all_its_extents(self, tmp_path: Path) -> None:
-        tier, synced = SlabTier(tmp_path, "sync", 40 * ALIGNMENT, BlockIO(fsync="data")), list[int]()
+        tier, synced = slab_tier(tmp_path, 40 * ALIGNMENT, "sync", BlockIO(fsync="data")), list[int]()
         for key in range(40):
             tier.create(key, ALIGNMENT)
         for key in range(0, 40, 2):
@@ -176,7 +177,7 @@ class TestSlabTierOfDeepRequests(TestSlabTier):
     @pytest.fixture
     def tier(self, tmp_path: Path) -> SlabTier:
         system_calls.skip_without_uring()
-        return with_deep_requests(SlabTier(tmp_path, "test", 32 * MIB, DEEP))
+        return with_deep_requests(slab_tier(tmp_path, 32 * MIB, io=DEEP))
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 30_000)), max_size=40))
@@ -185,7 +186,7 @@ def test_extents_of_slabs_never_overlap(tmp_path_factory: Any, steps: list[tuple
     room, held = 24 * ALIGNMENT, dict[int, int]()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(disk, "SLAB", 3 * ALIGNMENT)
-        tier = SlabTier(tmp_path_factory.mktemp("slabs"), "test", room, BlockIO(ALIGNMENT))
+        tier = slab_tier(tmp_path_factory.mktemp("slabs"), room, io=BlockIO(ALIGNMENT))
         for key, size in steps:
             if key in held:
                 assert find_damage(tier, key, held.pop(key)) is None

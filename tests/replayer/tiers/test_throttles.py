@@ -8,28 +8,22 @@ from pathlib import Path
 import pytest
 
 from replayer.tiers.base import Tier
-from replayer.tiers.cpu import CpuTier
-from replayer.tiers.disk import FileTier
 from replayer.tiers.native import NullTier
 from replayer.tiers.request import BlockIO
-from tests.replayer.tiers.contract import BUFFER, FAST, MIB, TierContract, throttled
+from tests.replayer.tiers.contract import BUFFER, FAST, MIB, TierContract, file_tier, throttled
 from tests.support import system_calls
 
 
 class TestThrottledFileTier(TierContract):
     @pytest.fixture
     def tier(self, tmp_path: Path) -> Tier:
-        return throttled(FileTier(tmp_path, "test"), FAST)
+        return throttled(file_tier(tmp_path), FAST)
 
 
 class TestThrottledNullTier(TierContract):
     @pytest.fixture
     def tier(self, tmp_path: Path) -> Tier:
         return throttled(NullTier(), FAST)
-
-    def test_a_throttled_tier_keeps_bytes_if_its_tier_does(self, tier: Tier) -> None:
-        assert tier.keeps_bytes is False
-        assert throttled(CpuTier(512), FAST).keeps_bytes is True
 
 
 def move(tier: Tier, directions: list[str], requests: int, size: int) -> float:
@@ -107,7 +101,7 @@ def slow(descriptor: int, address: int, size: int, at: int) -> int:
 
 
 def test_a_throttle_adds_no_time_to_a_slower_device(tmp_path: Path) -> None:
-    tier = throttled(FileTier(tmp_path, "test"), 0.5 / 0.03)  # 30 ms for half a MiB
+    tier = throttled(file_tier(tmp_path), 0.5 / 0.03)  # 30 ms for half a MiB
 
     def once() -> float:
         took = move(tier, ["read"], 5, MIB // 2)
@@ -120,7 +114,7 @@ def test_a_throttle_adds_no_time_to_a_slower_device(tmp_path: Path) -> None:
 
 def test_late_transfers_of_one_tier_do_not_speed_up_another(tmp_path: Path) -> None:
     """One worker reads both tiers; the first is slower than its limit, the second keeps to its own."""
-    late, tier = throttled(FileTier(tmp_path, "test"), FAST), throttled(NullTier(), 50)
+    late, tier = throttled(file_tier(tmp_path), FAST), throttled(NullTier(), 50)
     took = 0
     with system_calls.replaced("pread", slow), late.create(1, 512) as one, tier.create(1, MIB) as other:
         for _ in range(8):
@@ -140,7 +134,7 @@ def test_stop_waiting_ends_all_waits() -> None:
 
 
 def test_throttled_time_is_device_time(tmp_path: Path) -> None:
-    tier = throttled(FileTier(tmp_path, "test"), 10)
+    tier = throttled(file_tier(tmp_path), 10)
     with tier.create(1, MIB) as target:
         target.write(0, MIB, BUFFER)
         target.finish()
@@ -153,7 +147,7 @@ def test_throttled_time_is_device_time(tmp_path: Path) -> None:
 
 
 def test_a_throttle_does_not_hide_the_sync(tmp_path: Path) -> None:
-    tier, synced = throttled(FileTier(tmp_path, "test", BlockIO(fsync="data")), FAST), list[int]()
+    tier, synced = throttled(file_tier(tmp_path, io=BlockIO(fsync="data")), FAST), list[int]()
 
     def fdatasync(descriptor: int) -> None:
         synced.append(descriptor)
