@@ -249,14 +249,10 @@ def export(
     FORMAT is fio, kvcache-simulator, mlcommons, mooncake or oracle-general.
     """
     from tracegen.exchange.convert import export_trace
-    from tracegen.formats import FORMATS
-    from tracegen.formats.export import ExportOptions
+    from tracegen.formats.format import Export
 
     refuse_zeros("bytes_per_token")
-    if bytes_per_token and not FORMATS[format_].counts_bytes:
-        raise InputError(f"{format_} counts tokens, not bytes", "leave out `bytes_per_token`")
-    options = ExportOptions(bytes_per_token, force)
-    counts = export_trace(format_, open_checked(trace), output, options)
+    counts = export_trace(format_, Export(open_checked(trace), output, bytes_per_token, force))
     if as_json:
         click.echo(json.dumps(counts, indent=2))
         return

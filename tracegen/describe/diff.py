@@ -18,18 +18,7 @@ def compare_traces(a: Trace, b: Trace) -> Answer:
     """
     facts_a, facts_b = describe(a), describe(b)
     compared = min(a.ops, b.ops)
-    others = b.frame().rename({name: f"b_{name}" for name in DTYPES})
-    rows = pl.concat([a.frame(), others], how="horizontal").head(compared)
-    unequal = rows.select(pl.col(name) != pl.col(f"b_{name}") for name in DTYPES)
-    counts, places = collect(a, unequal.sum(), unequal.select(pl.all().arg_max()))
-    differing = {name: number for name, number in counts.row(0, named=True).items() if number}
-    first: dict[str, Any] | None = None
-    if differing:
-        row, name = min((places[name][0], name) for name in differing)
-        (values,) = collect(a, rows.slice(row, 1))
-        first = {"row": row, "column": name, "a": values[name][0], "b": values[f"b_{name}"][0]}
-    elif a.ops != b.ops:
-        first = {"row": compared, "column": "op_id", "a": a.ops, "b": b.ops, "ends": True}
+    differing, first = _compare_rows(a, b, compared)
     numbers = {name: [value, facts_b[name]] for name, value in facts_a.items() if isinstance(value, int | float)}
     totals = {name: pair for name, pair in numbers.items() if pair[0] != pair[1]}
     return Answer(
@@ -55,6 +44,22 @@ def compare_traces(a: Trace, b: Trace) -> Answer:
             "aggregates": totals,
         },
     )
+
+
+def _compare_rows(a: Trace, b: Trace, compared: int) -> tuple[dict[str, int], dict[str, Any] | None]:
+    """Return the number of rows that differ by column, and the first that differs with its values."""
+    others = b.frame().rename({name: f"b_{name}" for name in DTYPES})
+    rows = pl.concat([a.frame(), others], how="horizontal").head(compared)
+    unequal = rows.select(pl.col(name) != pl.col(f"b_{name}") for name in DTYPES)
+    counts, places = collect(a, unequal.sum(), unequal.select(pl.all().arg_max()))
+    differing = {name: number for name, number in counts.row(0, named=True).items() if number}
+    if differing:
+        row, name = min((places[name][0], name) for name in differing)
+        (values,) = collect(a, rows.slice(row, 1))
+        return differing, {"row": row, "column": name, "a": values[name][0], "b": values[f"b_{name}"][0]}
+    if a.ops != b.ops:
+        return {}, {"row": compared, "column": "op_id", "a": a.ops, "b": b.ops, "ends": True}
+    return {}, None
 
 
 def _say_difference(a: Trace, b: Trace, first: dict[str, Any] | None) -> str:

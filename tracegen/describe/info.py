@@ -1,6 +1,6 @@
 """Facts about a trace: counts, lengths, reads by source, reuse distances, provenance."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -38,7 +38,6 @@ def describe(trace: Trace) -> Facts:
     rows = trace.frame().with_columns(text, pl.col("tokens", "new_tokens").cast(pl.Int64))
     is_read = pl.col("op") == "read"
     is_write = pl.col("op") == "write"
-    is_prefill = (pl.col("phase") == "prefill") & (pl.col("op") != "delete")
     tokens = pl.col("tokens")
     users = pl.col("user_id").max() + 1
     totals = rows.select(
@@ -64,14 +63,7 @@ def describe(trace: Trace) -> Facts:
         .filter(pl.col("reads") > 0)
         .sort("phase", "source", descending=[True, False])
     )
-    # In the order of SPREADS.
-    spreads = (
-        rows.group_by("session_id").agg(n=pl.col("turn").max()),
-        rows.filter(is_prefill).group_by("request_id").agg(n=tokens.sum()),
-        rows.filter(is_write & is_prefill).select(n=tokens),
-        rows.group_by("request_id").agg(n=pl.col("new_tokens").sum()),
-    )
-    sums, reuse, *found = collect(trace, totals, reads, *map(_spread, spreads))
+    sums, reuse, *found = collect(trace, totals, reads, *_spread_sizes(rows))
     return {
         "path": str(trace.path),
         **sums.row(0, named=True),
@@ -94,11 +86,18 @@ def collect(trace: Trace, *queries: pl.LazyFrame) -> list[pl.DataFrame]:
         raise InputError(problem, "copy it again") from None
 
 
-def _spread(rows: pl.LazyFrame) -> pl.LazyFrame:
-    """Compute the mean and quantiles of the column `n`."""
-    values = pl.col("n")
-    quantiles = {name: values.quantile(quantile, interpolation="linear") for name, quantile in QUANTILES.items()}
-    return rows.select(mean=values.mean(), **quantiles)
+def _spread_sizes(rows: pl.LazyFrame) -> Iterator[pl.LazyFrame]:
+    """Compute the mean and quantiles of each of SPREADS."""
+    tokens = pl.col("tokens")
+    prefill = rows.filter(pl.col("phase") == "prefill", pl.col("op") != "delete")
+    for values in (
+        rows.group_by("session_id").agg(n=pl.col("turn").max()),
+        prefill.group_by("request_id").agg(n=tokens.sum()),
+        prefill.filter(pl.col("op") == "write").select(n=tokens),
+        rows.group_by("request_id").agg(n=pl.col("new_tokens").sum()),
+    ):
+        quantiles = {name: pl.col("n").quantile(share, interpolation="linear") for name, share in QUANTILES.items()}
+        yield values.select(mean=pl.col("n").mean(), **quantiles)
 
 
 def answer_trace(facts: Facts, reuse: Reuse, charts: list[Chart]) -> Answer:

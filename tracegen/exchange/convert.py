@@ -3,6 +3,7 @@
 import heapq
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import asdict
 from importlib.metadata import version
 from itertools import chain
@@ -13,14 +14,12 @@ from tracegen.errors import InputError, check_is_file
 from tracegen.exchange.importer import Importer
 from tracegen.exchange.options import ImportOptions
 from tracegen.formats import FORMATS
-from tracegen.formats.export import ExportOptions, explain_missing_bytes
-from tracegen.formats.format import Format
+from tracegen.formats.format import Export, Format, check_bytes_per_token
 from tracegen.formats.rows import DECODE_BATCH, Call, Rows
 from tracegen.formats.values import BadRowError
-from tracegen.outputs import TraceOutput
+from tracegen.outputs import TraceOutput, open_output
 from tracegen.progress import Progress, ignore_progress
 from tracegen.trace.metadata import Metadata
-from tracegen.trace.reading import Trace
 from tracegen.trace.writing import TraceWriter
 from tracegen.workload.ops import make_ops
 
@@ -144,10 +143,7 @@ def _find_files(paths: Sequence[Path], pattern: str | None) -> list[Path]:
 
 def _check_options(name: str, format_: Format, options: ImportOptions) -> None:
     """Refuse options that mean nothing for the format."""
-    if format_.counts_bytes and not options.bytes_per_token:
-        raise explain_missing_bytes(name)
-    if options.bytes_per_token and not format_.counts_bytes:
-        raise InputError(f"{name} counts tokens, not bytes", "leave out `bytes_per_token`")
+    check_bytes_per_token(name, options.bytes_per_token, is_counted=format_.counts_bytes)
     if options.decode_reads is not None and format_.has_decode_reads:
         raise InputError(f"{name} has its own decode reads", "leave out `decode_reads`")
     if options.sessions == "none" and not format_.may_lack_sessions:
@@ -179,7 +175,7 @@ def _record_rows(metadata: Metadata, rows: Sequence[Rows], licence: str) -> None
         metadata.counts = dict(Counter(metadata.counts) + file.left_out + skipped)
 
 
-def export_trace(name: str, trace: Trace, output: Path, options: ExportOptions) -> dict[str, int]:
+def export_trace(name: str, export: Export) -> dict[str, int]:
     """Write a trace in a format, one of EXPORTS; return counts of what was written and left out.
 
     A name that ends in .zst compresses the output.
@@ -187,6 +183,12 @@ def export_trace(name: str, trace: Trace, output: Path, options: ExportOptions) 
     Raises:
         InputError: the format cannot express the trace, or the output exists already.
     """
-    writer = FORMATS[name].write
-    assert writer is not None
-    return writer(trace, output, options)
+    format_ = FORMATS[name]
+    assert format_.write is not None
+    check_bytes_per_token(name, export.bytes_per_token, is_counted=format_.counts_bytes)
+    counts = Counter[str]()
+    # Closed at once if the disk is full: what a writer has opened itself is removed.
+    with open_output(export.output, force=export.force) as file, closing(format_.write(export, counts)) as chunks:
+        for chunk in chunks:
+            file.write(chunk)
+    return dict(counts)

@@ -16,10 +16,9 @@ from tests.support.command_line import Run
 from tests.support.imports import AZURE, EXCERPT, FULL, imported, lines, ops
 from tests.support.paths import ROOT
 from tests.support.workloads import rows as rows_of
+from tests.tracegen.export.exports import export_trace
 from tracegen.errors import InputError
-from tracegen.exchange.convert import export_trace
 from tracegen.formats import EXPORTS, FORMATS, IMPORTS
-from tracegen.formats.export import ExportOptions
 from tracegen.schema import Trace
 
 # Pinned for ever: the excerpt as imported by default.
@@ -71,7 +70,7 @@ def test_plans_of_mooncakes_trace_have_the_published_hits(tmp_path: Path) -> Non
     assert (two.hits.cpu, two.hits.nvme) == (12_831, 48_090)
     assert (two.promotions, two.demotions.cpu_nvme, two.drops) == (48_090, 274_669, 217_579)
     back = tmp_path / "back.jsonl"
-    export_trace("mooncake", imported("mooncake", FULL, tmp_path / "t.parquet"), back, ExportOptions())
+    export_trace("mooncake", imported("mooncake", FULL, tmp_path / "t.parquet"), back)
     assert [json.loads(a) for a in back.read_text().splitlines()] == [
         json.loads(a) for a in FULL.read_text().splitlines()
     ]
@@ -94,7 +93,7 @@ def test_the_excerpt_makes_its_pinned_trace_and_survives_a_round_trip(tmp_path: 
     assert trace.metadata.fingerprint == GOLDEN
     assert trace.metadata.block_tokens == 512
     assert trace.metadata.prefix_chained
-    export_trace("mooncake", trace, tmp_path / "back.jsonl", ExportOptions())
+    export_trace("mooncake", trace, tmp_path / "back.jsonl")
     assert [json.loads(a) for a in (tmp_path / "back.jsonl").read_text().splitlines()] == [
         json.loads(a) for a in EXCERPT.read_text().splitlines()
     ]
