@@ -63,7 +63,7 @@ def test_mooncake_rows_with_sessions_and_delays(tmp_path: Path) -> None:
         new_tokens=[0, 9, 0, 0, 3, 1], think_ns=[0, 0, 2_000_000, 0, 0, 0],
     )  # fmt: skip
     trace = traces.write(tmp_path / "t.parquet", batch, block_tokens=512)
-    assert not list(trace.problems())
+    assert not trace.violations().problems
     export_trace("mooncake", trace, tmp_path / "t.jsonl")
     assert [json.loads(line) for line in (tmp_path / "t.jsonl").read_text().splitlines()] == [
         {"timestamp": 0, "input_length": 612, "output_length": 9, "hash_ids": [0, 1], "session_id": "s0"},
