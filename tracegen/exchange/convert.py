@@ -1,5 +1,6 @@
 """Imports of other labs' traces, and exports to their formats."""
 
+import hashlib
 import heapq
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -61,28 +62,33 @@ def import_trace(
         progress("reading", "B", total) as advance,
     ):
         rows = [Rows(path, skip_bad=skip_bad, advance=advance, token_ns=token_ns) for path in files]
-        has_own_names = format_.is_sorted and len(rows) > 1 and not options.shared_ids
-        streams = [_read_calls(file, format_, options, has_own_names=has_own_names) for file in rows]
-        calls = heapq.merge(*streams, key=lambda call: call.time_ns) if format_.is_sorted else chain(*streams)
+        calls = _merge_calls(rows, format_, options)
         first = next(calls, None)
         if first is None:
             problem = f"{files[0]} holds no request"
             raise InputError(problem, f"name a file of format {name} with requests")
-        common_block_tokens = _agree_on_block_tokens(rows, format_)
-        block_tokens = None if first.blocks is None else common_block_tokens
+        block_tokens = _agree_on_block_tokens(rows, format_, first)
         importer = Importer(format_, options, block_tokens, output.path.absolute().parent)
         requests = importer.requests(chain([first], calls))
         for batch in make_ops(requests, decode_batch=DECODE_BATCH, token_ns=token_ns, shared=0):
             writer.write(batch)
-        _record_rows(metadata, rows, licence)
         metadata.recipe = {"import": _describe_import(name, format_, options, importer)}
         if format_.has_decode_reads or options.decode_reads:  # else no engine reads its own KV back
             metadata.recipe["replay"] = {"decode": "reread"}
-        metadata.counts |= {kind: number for kind, number in importer.counts.items() if number}
+        _record_rows(metadata, rows, licence, importer.counts)
         if block_tokens is not None:
             metadata.block_tokens = options.rechunk or block_tokens
             metadata.prefix_chained = format_.is_prefix_chained or options.chain
     return metadata
+
+
+def _merge_calls(rows: Sequence[Rows], format_: Format, options: ImportOptions) -> Iterator[Call]:
+    """Yield the calls of all files, by their times if files are sorted, else file by file."""
+    if not format_.is_sorted:
+        return chain.from_iterable(_read_calls(file, format_, options, has_own_names=False) for file in rows)
+    has_own_names = len(rows) > 1 and not options.shared_ids
+    streams = [_read_calls(file, format_, options, has_own_names=has_own_names) for file in rows]
+    return heapq.merge(*streams, key=lambda call: call.time_ns)
 
 
 def _read_calls(
@@ -114,12 +120,14 @@ def _read_calls(
             yield call
 
 
-def _agree_on_block_tokens(rows: Sequence[Rows], format_: Format) -> int | None:
-    """Return the tokens of a block in all files; refuse files of different blocks."""
+def _agree_on_block_tokens(rows: Sequence[Rows], format_: Format, first: Call) -> int | None:
+    """Return the tokens of a block in all files; None if they know lengths only. Refuse files of different blocks."""
     sizes = {file.block_tokens for file in rows if file.block_tokens}
     if len(sizes) > 1:
         problem = f"{rows[0].path} and the others have blocks of {sorted(sizes)} tokens"
         raise InputError(problem, "import each alone")
+    if first.blocks is None:
+        return None
     return sizes.pop() if sizes else format_.block_tokens
 
 
@@ -167,12 +175,15 @@ def _describe_import(
     return about | asdict(options) | {"sessions": sessions}
 
 
-def _record_rows(metadata: Metadata, rows: Sequence[Rows], licence: str) -> None:
-    """Record the files, and the rows left out, in the metadata."""
+def _record_rows(metadata: Metadata, rows: Sequence[Rows], licence: str, counts: Counter[str]) -> None:
+    """Record the files, and counts of what was left out or changed, in the metadata."""
+    total = +counts
     for file in rows:
-        metadata.sources.append({"name": file.path.name, "sha256": file.sha256, "licence": licence})
-        skipped = Counter({f"skipped: {kind}": number for kind, number in file.skipped.items()})
-        metadata.counts = dict(Counter(metadata.counts) + file.left_out + skipped)
+        with file.path.open("rb") as content:
+            digest = hashlib.file_digest(content, "sha256").hexdigest()
+        metadata.sources.append({"name": file.path.name, "sha256": digest, "licence": licence})
+        total += file.left_out + Counter({f"skipped: {kind}": number for kind, number in file.skipped.items()})
+    metadata.counts = dict(total)
 
 
 def export_trace(name: str, export: Export) -> dict[str, int]:
