@@ -290,15 +290,6 @@ def test_the_import_and_export_commands_work(run: Run, tmp_path: Path) -> None:
     bad.write_text(EXCERPT.read_text() + "nonsense\n")
     left_out = run("tracegen", "import", "mooncake", bad, "--skip-bad", "-o", tmp_path / "b.parquet")
     assert "1 bad row left out: not JSON" in left_out.stderr
-    chats = run(
-        "tracegen",
-        "import",
-        "sharegpt",
-        ROOT / "tracegen" / "recipes" / "sample_sharegpt.json",
-        "-o",
-        tmp_path / "c.parquet",
-    )
-    assert "78 sessions" in chats.stdout
 
 
 def test_the_table_holds_every_format() -> None:
@@ -310,6 +301,6 @@ def test_the_table_holds_every_format() -> None:
 
     from tracegen.commands.convert import export, import_
 
-    for command, names in ((import_, [*IMPORTS, "sharegpt"]), (export, EXPORTS)):
+    for command, names in ((import_, IMPORTS), (export, EXPORTS)):
         assert all(name in (command.help or "") for name in names)
     assert set(IMPORTS) == {"mooncake", "bailian", "weka", "burstgpt", "azure", "mlcommons", "kvcache-simulator"}
