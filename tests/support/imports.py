@@ -20,7 +20,7 @@ def imported(format_: str, path: Path | list[Path], to: Path, **options: Any) ->
     paths = path if isinstance(path, list) else [path]
     import_trace(format_, paths, ImportOptions(**options), TraceOutput(to, force=True))
     trace = Trace(to)
-    assert [str(problem) for problem in trace.problems()] == []
+    assert [str(problem) for problem in trace.violations().problems] == []
     return trace
 
 

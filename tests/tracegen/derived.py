@@ -17,7 +17,7 @@ def write_derivation(path: Path, derivation: Derivation) -> Trace:
         for batch in derivation.batches:
             writer.write(batch)
     trace = Trace(path)
-    assert [str(problem) for problem in trace.problems()] == []
+    assert [str(problem) for problem in trace.violations().problems] == []
     return trace
 
 
@@ -29,5 +29,5 @@ def make_shards(folder: Path, recipe: Recipe, count: int) -> list[Trace]:
     paths = [folder / f"{number}.parquet" for number in range(count)]
     for number, path in enumerate(paths):
         generate(recipe, path, shard=(number, count), force=True)
-        assert not list(Trace(path).problems())
+        assert not Trace(path).violations().problems
     return [Trace(path) for path in paths]

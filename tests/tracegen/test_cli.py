@@ -34,7 +34,7 @@ def test_metadata_says_where_a_trace_comes_from(demo: Trace) -> None:
     assert len(source["sha256"]) == len(demo.metadata.tokenizer["digest"]) == 64  # type: ignore[index]
     assert demo.metadata.tokenizer["name"] == "tekken_240911"  # type: ignore[index]
     assert demo.metadata.recipe["sharegpt"]["path"] == SAMPLE.name, "no folder of this machine"
-    assert list(demo.problems()) == []
+    assert demo.violations().problems == []
 
 
 def test_info_and_validate(run: Run, demo_trace: Path) -> None:

@@ -75,7 +75,7 @@ REFUSED = {
     "import azure {d}": "{d}",
     "import weka {d}": "*.json",
     "import weka {x} --sessions none": "sessions weka guessed",
-    "import sharegpt {x} --jitter 3": "--jitter generate",
+    "import sharegpt {x}": "sharegpt mooncake",
     "export fio {t}": "--bytes-per-token",
     "export fio {t} --bytes-per-token 0": "--bytes-per-token 0",
     "export mooncake {t} --bytes-per-token 9": "leave --bytes-per-token",

@@ -14,7 +14,7 @@ import pytest
 from tests.support import traces
 from tracegen.errors import InputError
 from tracegen.schema import DTYPES, ENUMS, METADATA_KEY, SCHEMA, Columns, Metadata, Trace
-from tracegen.trace.invariants import Invariants, Problem
+from tracegen.trace.invariants import Problem, TraceCheck
 from tracegen.trace.writing import TraceWriter
 
 STEPS = [("w", 0, 5), ("d", 0, 5), ("w", 1, 7), ("r", 0, 5), ("d", 1, 7), ("w", 2, 9)]
@@ -35,7 +35,7 @@ def test_a_trace_is_read_as_it_was_written(tmp_path: Path, good: Columns) -> Non
     trace = traces.write(tmp_path / "t.parquet", good)
     (batch,) = trace.batches()
     assert all((batch[name] == good[name]).all() for name in DTYPES)
-    assert list(trace.problems()) == []
+    assert trace.violations().problems == []
     counts = {"ops": 6, "requests": 3, "sessions": 3, "users": 3, "keys": 3, "tokens_generated": 6}
     assert trace.metadata.counts == counts
 
@@ -57,7 +57,7 @@ def test_a_trace_by_another_writer_is_valid(tmp_path: Path, good: Columns) -> No
     )
     metadata = raw(ours.path).decode()
     frame.write_parquet(tmp_path / "theirs.parquet", row_group_size=2, metadata={METADATA_KEY.decode(): metadata})
-    assert list(Trace(tmp_path / "theirs.parquet").problems()) == []
+    assert Trace(tmp_path / "theirs.parquet").violations().problems == []
 
 
 # (column, row, value, column of the violation, words of its rule); all in one pass over 6 rows.
@@ -92,7 +92,7 @@ def test_each_violation_is_named(
 ) -> None:
     good[column][row] = value
     trace = traces.write(tmp_path / "t.parquet", good)
-    problems = [p for p in trace.problems() if p.row is not None]
+    problems = [p for p in trace.violations().problems if p.row is not None]
     assert any(p.column == named and rule in p.rule for p in problems), [str(p) for p in problems]
     assert any(abs((p.row or 0) - row) <= 1 for p in problems)
     with pytest.raises(InputError, match=r"t\.parquet, row \d"):
@@ -102,7 +102,7 @@ def test_each_violation_is_named(
 def test_all_violations_are_listed_not_only_the_first(tmp_path: Path, good: Columns) -> None:
     good["tokens"][2] = -1
     good["new_tokens"][:] = -4
-    problems = list(traces.write(tmp_path / "t.parquet", good).problems())
+    problems = traces.write(tmp_path / "t.parquet", good).violations().problems
     assert len([p for p in problems if p.column == "new_tokens"]) == 6
     assert [p.row for p in problems if p.row is not None] == sorted(p.row for p in problems if p.row is not None)
 
@@ -111,11 +111,11 @@ def test_many_violations_are_counted_and_a_hundred_listed(tmp_path: Path, good: 
     many = {name: np.repeat(column[:1], 200_000) for name, column in good.items()}
     trace = traces.write(tmp_path / "t.parquet", many)
     found = trace.violations()
-    assert [str(problem) for problem in found.first[:2]] == [
+    assert [str(problem) for problem in found.problems[:2]] == [
         "row 1: op_id = 0: must be the row's number",
         "row 1: key = 0: written twice: a key's first op is its only write",
     ]
-    assert (len([one for one in found.first if one.row is not None]), found.count) == (100, 2 * 199_999)
+    assert (len([one for one in found.problems if one.row is not None]), found.count) == (100, 2 * 199_999)
     with pytest.raises(InputError, match=r"row 1: op_id = 0: must be the row's number \(399,997 more\)"):
         trace.check()
     with pytest.raises(InputError, match=r"\(399,997 more\)"):
@@ -125,7 +125,7 @@ def test_many_violations_are_counted_and_a_hundred_listed(tmp_path: Path, good: 
 def test_one_users_requests_do_not_interleave(tmp_path: Path) -> None:
     steps = [("w", 0, 1), ("w", 1, 1), ("d", 0, 1)]
     batch = traces.columns(steps, [0, 1, 0], user_id=[0, 0, 0], step=[0, 0, 1], time_ns=[0, 5, 9])
-    problems = [str(p) for p in traces.write(tmp_path / "t.parquet", batch).problems()]
+    problems = [str(p) for p in traces.write(tmp_path / "t.parquet", batch).violations().problems]
     assert problems == ["row 2: request_id = 0: this user's next request has begun already"]
 
 
@@ -137,7 +137,7 @@ def test_altered_ops_and_altered_counts_are_seen(tmp_path: Path, good: Columns) 
     meta["counts"]["users"] = 17
     altered = table.set_column(1, "time_ns", pa.array(np.arange(6) * 2000)).cast(table.schema)
     pq.write_table(altered.replace_schema_metadata({METADATA_KEY: json.dumps(meta)}), path)
-    problems = {p.column for p in Trace(path).problems()}
+    problems = {p.column for p in Trace(path).violations().problems}
     assert problems == {"fingerprint", "counts.users"}
 
 
@@ -235,9 +235,11 @@ def test_violations_do_not_depend_on_batches(good: Columns) -> None:
     good["key"][2] = 5
 
     def found(size: int) -> list[Problem]:
-        invariants = Invariants(6)
-        parts = [{name: column[at : at + size] for name, column in good.items()} for at in range(0, 6, size)]
-        return [*(problem for part in parts for problem in invariants.feed(part)), *invariants.finish({"keys": 6})]
+        check = TraceCheck(6, Metadata(0, {}, "", counts={"keys": 6}))
+        for at in range(0, 6, size):
+            check.feed({name: column[at : at + size] for name, column in good.items()})
+        check.finish()
+        return check.problems
 
     whole = found(6)
     assert {problem.column for problem in whole} >= {"session_id", "tokens", "key", "counts.keys"}

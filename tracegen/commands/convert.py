@@ -1,8 +1,9 @@
 """The commands that exchange traces with other labs: import and export."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
@@ -10,29 +11,44 @@ from tracegen.commands.options import (
     TRACE_PATH,
     ReportedTrace,
     add_output_flags,
+    drop_missing,
     open_checked,
-    refuse_zeros,
     report_trace,
+    setting_flags,
     warn,
 )
 from tracegen.console.answers import json_option
-from tracegen.console.command_line import MILLISECONDS, SECONDS, Quantity
 from tracegen.console.commands import Word, command, option_group
 from tracegen.console.progress_bars import show_progress
 from tracegen.errors import InputError, format_count
 from tracegen.exchange.options import ImportOptions
 
-if TYPE_CHECKING:
-    from tracegen.trace.metadata import Metadata
-
-_DEFAULTS: Final = ImportOptions()
-_OF_RECIPES: Final = ("seed", "decode_reads", "decode_token_ms")  # flags that ShareGPT takes, too
+_BYTES_PER_TOKEN: Final = {"bytes_per_token": "Bytes per token, for formats that count bytes."}
+_BLOCKS: Final = {
+    "tail": "Count a last, partial block with its tokens, as a full block, or not at all.",
+    "rechunk": "Make blocks of N tokens, a multiple of the source's.",
+    "chain": "Ids name contents: distinguish blocks by what is before them.",
+    "shared_ids": "FILES are parts of one trace: their ids mean the same.",
+    "decode_reads": "Decoding reads its objects back.  [default: if a replay asks; not for blocks]",
+    **_BYTES_PER_TOKEN,
+}
+_TIMES: Final = {
+    "sessions": "If a file of lengths names no sessions: guess who goes on, or give each request its own.",
+    "sample_sessions": "Keep this share of sessions.",
+    "jitter_s": "Move each session by up to this time: 3, 500ms, 2m.",
+    "max_idle_gap_s": "Shorten sessions' pauses to this time: 90, 5m.",
+    "speedup": "Divide all times by this.",
+    "decode_token_ms": "Nominal time to generate a token.",
+    "seed": "Seed of all draws: jitter, sample, classes.  [default: 0]",
+}
+_MEANS_NONE: Final = ("rechunk", "max_idle_gap_s", "bytes_per_token")
+"""Settings whose 0 means that they are not given."""
 
 
 def _list_imports() -> list[str]:
     from tracegen.formats import IMPORTS
 
-    return sorted([*IMPORTS, "sharegpt"])
+    return sorted(IMPORTS)
 
 
 def _list_exports() -> list[str]:
@@ -41,92 +57,6 @@ def _list_exports() -> list[str]:
     return EXPORTS
 
 
-_BLOCK_FLAGS: Final = (
-    click.option(
-        "--tail",
-        type=Word(["partial", "full", "drop"]),
-        default=_DEFAULTS.tail,
-        show_default=True,
-        help="Count a last, partial block with its tokens, as a full block, or not at all.",
-    ),
-    click.option(
-        "--rechunk",
-        type=int,
-        default=0,
-        metavar="N",
-        help="Make blocks of N tokens, a multiple of the source's.",
-    ),
-    click.option(
-        "--chain",
-        is_flag=True,
-        help="Ids name contents: distinguish blocks by what is before them.",
-    ),
-    click.option(
-        "--shared-ids",
-        is_flag=True,
-        help="FILES are parts of one trace: their ids mean the same.",
-    ),
-    click.option(
-        "--decode-reads/--no-decode-reads",
-        default=None,
-        help="Decoding reads its objects back.  [default: if a replay asks; not for blocks]",
-    ),
-    click.option(
-        "--bytes-per-token",
-        type=int,
-        default=0,
-        metavar="N",
-        help="Bytes per token, for formats that count bytes.",
-    ),
-)
-_TIME_FLAGS: Final = (
-    click.option(
-        "--sessions",
-        type=Word(["guess", "none"]),
-        default=_DEFAULTS.sessions,
-        show_default=True,
-        help="If a file of lengths names no sessions: guess which requests follow one another, or give each its own.",
-    ),
-    click.option(
-        "--sample-sessions",
-        type=float,
-        default=1.0,
-        metavar="FRACTION",
-        help="Keep this share of sessions.",
-    ),
-    click.option(
-        "--jitter",
-        "jitter_s",
-        type=Quantity(SECONDS),
-        default=0,
-        metavar="S",
-        help="Move each session by up to S seconds, or 500ms, 2m.",
-    ),
-    click.option(
-        "--max-idle-gap",
-        "max_idle_gap_s",
-        type=Quantity(SECONDS),
-        default=0,
-        metavar="S",
-        help="Shorten sessions' pauses to S seconds, or 90s, 5m.",
-    ),
-    click.option("--speedup", type=float, default=1.0, metavar="X", help="Divide all times by X."),
-    click.option(
-        "--decode-token-ms",
-        type=Quantity(MILLISECONDS),
-        default=30.0,
-        show_default=True,
-        metavar="MS",
-        help="Nominal time to generate a token.",
-    ),
-    click.option(
-        "--seed",
-        type=int,
-        default=0,
-        show_default=True,
-        help="Seed of all draws: jitter, sample, classes.",
-    ),
-)
 _FILE_FLAGS: Final = (
     click.option(
         "--skip-bad",
@@ -149,8 +79,8 @@ _FILE_FLAGS: Final = (
 )
 @click.argument("format_", metavar="FORMAT", type=Word(_list_imports))
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-@option_group("Blocks", "--rechunk 512 --chain", *_BLOCK_FLAGS)
-@option_group("Sessions and times", "--sessions none --speedup 2", *_TIME_FLAGS)
+@option_group("Blocks", "--rechunk 512 --chain", *setting_flags(ImportOptions(), _BLOCKS))
+@option_group("Sessions and times", "--sessions none --speedup 2", *setting_flags(ImportOptions(), _TIMES))
 @option_group("Files", "--skip-bad --licence CC-BY-4.0", *_FILE_FLAGS)
 @add_output_flags
 def import_(
@@ -163,15 +93,12 @@ def import_(
 ) -> None:
     """Turn FILES of another lab's FORMAT into a trace: docs/formats.md says how.
 
-    FORMAT is azure, bailian, burstgpt, kvcache-simulator, mlcommons, mooncake, sharegpt or weka.
+    FORMAT is azure, bailian, burstgpt, kvcache-simulator, mlcommons, mooncake or weka; ShareGPT's
+    is a source of `tracegen generate`.
     """
     from tracegen.exchange.convert import import_trace
 
-    refuse_zeros("rechunk", "max_idle_gap_s", "bytes_per_token")
-    options = ImportOptions(**flags)
-    if format_ == "sharegpt":
-        report_trace(output, _import_sharegpt(files, options, licence, output))
-        return
+    options = ImportOptions(**_drop_missing(flags))
     metadata = import_trace(format_, files, options, output, licence=licence, skip_bad=skip_bad, progress=show_progress)
     report_trace(output, metadata)
     if number := metadata.counts.get("requests_in_guessed_sessions"):
@@ -185,33 +112,12 @@ def import_(
             warn(f"{format_count(number, 'bad row')} left out: {kind}")
 
 
-def _import_sharegpt(
-    files: tuple[Path, ...],
-    options: ImportOptions,
-    licence: str,
-    output: ReportedTrace,
-) -> "Metadata":
-    """Generate the trace of a ShareGPT file with default settings: it has texts, but no times."""
-    from tracegen.generate import generate
-    from tracegen.recipes.loading import load_recipe
-
-    remedy = "use `tracegen generate --sharegpt` and its flags"
-    if len(files) > 1:
-        raise InputError("sharegpt is imported one file at a time", remedy)
-    for setting, value in vars(options).items():
-        if value != getattr(_DEFAULTS, setting) and setting not in _OF_RECIPES:
-            problem = f"sharegpt has neither blocks nor times, so `{setting}` cannot apply"
-            raise InputError(problem, remedy)
-    overrides: dict[str, object] = {"sharegpt.path": str(files[0]), "sharegpt.licence": licence}
-    given = {name: getattr(options, name) for name in _OF_RECIPES}
-    overrides |= {name: value for name, value in given.items() if value is not None}
-    return generate(
-        load_recipe(None, overrides),
-        output.path,
-        part_ops=output.part_ops,
-        force=output.force,
-        progress=show_progress,
-    )
+def _drop_missing(flags: Mapping[str, object]) -> dict[str, Any]:
+    """Return the settings that flags give; refuse a 0 that would change nothing."""
+    for name in _MEANS_NONE:
+        if flags.get(name) == 0:
+            raise InputError("would change nothing", "leave it out or give more", subject=0, setting=name)
+    return drop_missing(flags)
 
 
 @command(
@@ -220,13 +126,7 @@ def _import_sharegpt(
 )
 @click.argument("format_", metavar="FORMAT", type=Word(_list_exports))
 @click.argument("trace", type=TRACE_PATH)
-@click.option(
-    "--bytes-per-token",
-    type=int,
-    default=0,
-    metavar="N",
-    help="Bytes per token, for formats that count bytes.",
-)
+@option_group("Format", "--bytes-per-token 131072", *setting_flags(ImportOptions(), _BYTES_PER_TOKEN))
 @click.option(
     "-o",
     "--output",
@@ -239,24 +139,19 @@ def _import_sharegpt(
 def export(
     format_: str,
     trace: Path,
-    bytes_per_token: int,
     output: Path,
     force: bool,
     as_json: bool,
+    **flags: object,
 ) -> None:
     """Write TRACE in another lab's FORMAT: docs/formats.md says how.
 
     FORMAT is fio, kvcache-simulator, mlcommons, mooncake or oracle-general.
     """
     from tracegen.exchange.convert import export_trace
-    from tracegen.formats import FORMATS
-    from tracegen.formats.export import ExportOptions
+    from tracegen.formats.format import Export
 
-    refuse_zeros("bytes_per_token")
-    if bytes_per_token and not FORMATS[format_].counts_bytes:
-        raise InputError(f"{format_} counts tokens, not bytes", "leave out `bytes_per_token`")
-    options = ExportOptions(bytes_per_token, force)
-    counts = export_trace(format_, open_checked(trace), output, options)
+    counts = export_trace(format_, Export(open_checked(trace), output, force=force, **_drop_missing(flags)))
     if as_json:
         click.echo(json.dumps(counts, indent=2))
         return

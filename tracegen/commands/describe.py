@@ -47,13 +47,13 @@ def validate(trace: Path, as_json: bool) -> None:
         report = {
             "ops": opened.ops,
             "violations": violations.count,
-            "problems": [vars(problem) for problem in violations.first],
+            "problems": [vars(problem) for problem in violations.problems],
         }
         click.echo(json.dumps(report, indent=2))
     else:
-        for problem in violations.first:
+        for problem in violations.problems:
             click.echo(escape_controls(f"{trace}, {problem}"))
-        unlisted = violations.count - len(violations.first)
+        unlisted = violations.count - len(violations.problems)
         if unlisted:
             click.echo(f"{trace}: {unlisted:,} more violations are not listed")
         verdict = f"valid, fingerprint {opened.metadata.fingerprint}"

@@ -6,16 +6,13 @@ from typing import Final
 
 import click
 
-from tracegen.commands.options import ReportedTrace, add_output_flags, report_trace, warn
+from tracegen.commands.options import ReportedTrace, add_output_flags, drop_missing, report_trace, setting_flags, warn
 from tracegen.console.answers import json_option
-from tracegen.console.command_line import SECONDS, Quantity
-from tracegen.console.commands import Name, Word, command, option_group
+from tracegen.console.commands import Name, command, option_group
 from tracegen.console.progress_bars import show_progress
 from tracegen.errors import InputError
 from tracegen.recipes import loading
 from tracegen.recipes.recipe import Recipe
-
-_DEFAULTS: Final = Recipe()
 
 
 def _parse_shard(_ctx: click.Context, _param: click.Parameter, text: str | None) -> tuple[int, int] | None:
@@ -30,97 +27,26 @@ def _parse_shard(_ctx: click.Context, _param: click.Parameter, text: str | None)
     return index, count
 
 
-_SHAREGPT_FLAGS = (
-    click.option(
-        "--sharegpt",
-        "sharegpt__path",
-        metavar="FILE",
-        help="Conversations in ShareGPT's format.",
-    ),
-    click.option(
-        "--max-conversations",
-        "sharegpt__max_conversations",
-        type=int,
-        help="Sample at most N conversations, by seed.",
-    ),
-    click.option(
-        "--max-context-tokens",
-        "sharegpt__max_context_tokens",
-        type=int,
-        help="Clamp the prompt of a turn.",
-    ),
-    click.option(
-        "--max-generation-tokens",
-        "sharegpt__max_generation_tokens",
-        type=int,
-        help="Clamp the answer of a turn.",
-    ),
-    click.option(
-        "--glue/--no-glue",
-        "sharegpt__glue",
-        default=None,
-        help="Join segments of one conversation.  [default: glue]",
-    ),
-    click.option(
-        "--tokenizer",
-        metavar="NAME|DIR",
-        help=f"Bundled name, local directory or hub name.  [default: {_DEFAULTS.tokenizer}]",
-    ),
-)
-_WORKLOAD_FLAGS = (
-    click.option(
-        "--users",
-        type=int,
-        help=f"Users, who take conversations in turn.  [default: {_DEFAULTS.users}]",
-    ),
-    click.option(
-        "--duration",
-        "duration_s",
-        type=Quantity(SECONDS),
-        metavar="S",
-        help="Only requests that arrive before S seconds, or 5m, 1h.",
-    ),
-    click.option("--requests", type=int, help="Only the first N requests."),
-    click.option(
-        "--history",
-        type=Word(["all", "previous"]),
-        help=f"Earlier turns that a turn reads.  [default: {_DEFAULTS.history}]",
-    ),
-    click.option(
-        "--context-growth",
-        is_flag=True,
-        default=None,
-        help="Later prompts hold the last answer and a question.",
-    ),
-    click.option(
-        "--block-tokens",
-        type=int,
-        metavar="B",
-        help="Cut prompts into prefix-chained blocks of B tokens.",
-    ),
-    click.option(
-        "--save-decode",
-        is_flag=True,
-        default=None,
-        help="Store the KV of generated tokens, too.",
-    ),
-    click.option(
-        "--decode-reads/--no-decode-reads",
-        default=None,
-        help="Decoding reads its objects back.  [default: if a replay asks; not for blocks]",
-    ),
-    click.option(
-        "--bytes-per-token",
-        type=int,
-        metavar="N",
-        help="Bytes per token of your model; limits the size of RAG's chunks.",
-    ),
-    click.option(
-        "--seed",
-        type=int,
-        help=f"Equal seeds, recipes and inputs give equal traces.  [default: {_DEFAULTS.seed}]",
-    ),
-)
+_CONVERSATIONS: Final = {
+    "sharegpt.path --sharegpt": "A file of conversations in ShareGPT's format.",
+    "sharegpt.max_conversations": "Sample at most N conversations, by seed.",
+    "sharegpt.max_context_tokens": "Clamp the prompt of a turn.",
+    "sharegpt.max_generation_tokens": "Clamp the answer of a turn.",
+    "sharegpt.glue": "Join segments of one conversation.  [default: glue]",
+    "tokenizer": "Bundled name, local directory or hub name.",
+}
+_WORKLOAD: Final = {
+    "users": "Users, who take conversations in turn.",
+    "duration_s": "Only requests that arrive before this time: 90, 5m, 1h.",
+    "requests": "Only the first N requests.",
+    "history": "Earlier turns that a turn reads.",
+    "context_growth": "Later prompts hold the last answer and a question.",
+    "block_tokens": "Cut prompts into prefix-chained blocks of N tokens.",
+    "save_decode": "Store the KV of generated tokens, too.",
+    "decode_reads": "Decoding reads its objects back.  [default: if a replay asks; not for blocks]",
+    "bytes_per_token": "Bytes per token of your model; limits the size of RAG's chunks.",
+    "seed": "Equal seeds, recipes and inputs give equal traces.  [default: 0]",
+}
 
 
 @command(
@@ -128,8 +54,10 @@ _WORKLOAD_FLAGS = (
     epilog="Example: tracegen generate --sharegpt chats.json --users 50 --seed 1 -o trace.parquet",
 )
 @click.argument("recipe", required=False, type=Name(loading.list_shipped))
-@option_group("Conversations", "--sharegpt chats.json --max-conversations 500", *_SHAREGPT_FLAGS)
-@option_group("Workload", "--users 50 --duration 5m --seed 1", *_WORKLOAD_FLAGS)
+@option_group(
+    "Conversations", "--sharegpt chats.json --max-conversations 500", *setting_flags(Recipe(), _CONVERSATIONS)
+)
+@option_group("Workload", "--users 50 --duration 5m --seed 1", *setting_flags(Recipe(), _WORKLOAD))
 @option_group(
     "Recipe and processes",
     "--set prefix.share=0.5 --jobs 4",
@@ -172,9 +100,7 @@ def generate(
 
     if shard and jobs > 1:
         raise InputError("`shard` makes one shard in one process", "leave out `jobs`")
-    overrides = _parse_settings(settings)
-    given = {name: value for name, value in flags.items() if value is not None}
-    overrides |= {name.replace("__", "."): value for name, value in given.items()}
+    overrides = _parse_settings(settings) | drop_missing(flags)
     path = None if recipe is None else loading.find_recipe(recipe)
     resolved = loading.load_recipe(path, overrides)
     metadata = write_trace(

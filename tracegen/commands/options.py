@@ -2,19 +2,17 @@
 
 import functools
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args, get_origin, get_type_hints
 
 import click
-from click.core import ParameterSource
 
 import tracegen
 from tracegen.console.answers import json_option
-from tracegen.console.command_line import Commands
-from tracegen.console.commands import option_group
-from tracegen.errors import InputError
+from tracegen.console.command_line import MILLISECONDS, SECONDS, Commands, Quantity, Unit
+from tracegen.console.commands import Decorator, Word, option_group
 from tracegen.outputs import TraceOutput, find_leftovers, remove_unfinished
 
 if TYPE_CHECKING:
@@ -22,6 +20,8 @@ if TYPE_CHECKING:
     from tracegen.trace.reading import Trace
 
 TRACE_PATH: Final = click.Path(path_type=Path)
+_UNITS: Final[Mapping[str, Unit]] = {"s": SECONDS, "ms": MILLISECONDS}
+"""The unit of a setting, by the end of its name."""
 
 
 class TraceCommands(Commands):
@@ -72,15 +72,42 @@ def add_output_flags(command: Callable[..., None]) -> Callable[..., None]:
     return option_group("Output", "-o trace.parquet --force", *_OUTPUT_FLAGS)(run_command)
 
 
-def refuse_zeros(*names: str) -> None:
-    """Refuse flags of the current command that are given as 0, which means that they are not given."""
-    ctx = click.get_current_context()
-    for param in ctx.command.params:
-        if param.name not in names or ctx.params[param.name]:
-            continue
-        if ctx.get_parameter_source(param.name) is ParameterSource.COMMANDLINE:
-            problem = "would change nothing"
-            raise InputError(problem, "leave it out or give more", subject=0, setting=param.name)
+def setting_flags(defaults: object, helps: Mapping[str, str]) -> list[Decorator]:
+    """Make the flags of settings, None if they are not given, from their types and defaults.
+
+    Args:
+        defaults: the default settings; those in its tables have dotted names.
+        helps: the help of each setting, by its name, perhaps with the name of its flag: `path --sharegpt`.
+    """
+    return [_make_flag(defaults, *name.split(" "), text=text) for name, text in helps.items()]
+
+
+def _make_flag(defaults: object, name: str, flag: str = "", *, text: str) -> Decorator:
+    *tables, last = name.split(".")
+    for table in tables:
+        defaults = getattr(defaults, table)
+    default = getattr(defaults, last)
+    kind = get_type_hints(type(defaults))[last]
+    flag = flag or "--" + last.removesuffix("_s").replace("_", "-")
+    attributes: dict[str, Any] = {"type": kind}
+    if kind is bool and not default:
+        attributes = {"is_flag": True}
+    elif bool in (kind, *get_args(kind)):
+        flag, attributes = f"{flag}/--no-{flag[2:]}", {}
+    elif get_origin(kind) is Literal:
+        attributes = {"type": Word(get_args(kind))}
+    elif unit := _UNITS.get(last.rpartition("_")[2]):
+        attributes = {"type": Quantity(unit), "metavar": unit.name.upper()}
+    elif kind is int:
+        attributes["metavar"] = "N"
+    if default and not isinstance(default, bool):
+        text += f"  [default: {default}]"
+    return click.option(flag, name.replace(".", "__"), default=None, help=text, **attributes)
+
+
+def drop_missing(flags: Mapping[str, object]) -> dict[str, Any]:
+    """Return the settings that flags give, by their dotted names."""
+    return {name.replace("__", "."): value for name, value in flags.items() if value is not None}
 
 
 def open_checked(path: Path) -> "Trace":

@@ -1,34 +1,13 @@
 """Comparison of two traces: the first row that differs, the rows that differ, the totals."""
 
-from itertools import zip_longest
-from typing import Final
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
+import polars as pl
 
-from tracegen.describe.info import Facts, describe
-from tracegen.trace.columns import DTYPES, ENUMS, Columns
+from tracegen.describe.info import collect, describe
+from tracegen.trace.columns import DTYPES
 from tracegen.trace.reading import Trace
 from views.answer import Answer, Column, Table
-
-AGGREGATES: Final = (
-    "ops",
-    "writes",
-    "reads",
-    "decode_ops",
-    "requests",
-    "sessions",
-    "users",
-    "keys",
-    "tokens_stored",
-    "tokens_read",
-    "tokens_generated",
-    "duration_s",
-)
-
-
-Difference = dict[str, str | int]
-"""The first row that differs and its values; with `ends`, the row at which one trace ends."""
 
 
 def compare_traces(a: Trace, b: Trace) -> Answer:
@@ -37,24 +16,11 @@ def compare_traces(a: Trace, b: Trace) -> Answer:
     Raises:
         InputError: one of them cannot be read.
     """
-    first: Difference | None = None
-    differing = dict.fromkeys(DTYPES, 0)
-    row = 0
-    for batch_a, batch_b in zip_longest(a.batches(), b.batches()):
-        if batch_a is None or batch_b is None:
-            break
-        rows = min(len(batch_a["op_id"]), len(batch_b["op_id"]))
-        unequal = {name: np.flatnonzero(batch_a[name][:rows] != batch_b[name][:rows]) for name in DTYPES}
-        if first is None:
-            first = _find_first(batch_a, batch_b, unequal, row)
-        for name, places in unequal.items():
-            differing[name] += len(places)
-        row += rows
-    if first is None and a.ops != b.ops:
-        first = {"row": min(a.ops, b.ops), "column": "op_id", "a": a.ops, "b": b.ops, "ends": True}
+    facts_a, facts_b = describe(a), describe(b)
     compared = min(a.ops, b.ops)
-    differing = {name: number for name, number in differing.items() if number}
-    totals = _compare_totals(describe(a), describe(b))
+    differing, first = _compare_rows(a, b, compared)
+    numbers = {name: [value, facts_b[name]] for name, value in facts_a.items() if isinstance(value, int | float)}
+    totals = {name: pair for name, pair in numbers.items() if pair[0] != pair[1]}
     return Answer(
         title=f"{a.path} and {b.path}",
         sentence=_say_difference(a, b, first),
@@ -80,37 +46,23 @@ def compare_traces(a: Trace, b: Trace) -> Answer:
     )
 
 
-def _find_first(
-    batch_a: Columns,
-    batch_b: Columns,
-    unequal: dict[str, NDArray[np.intp]],
-    start: int,
-) -> Difference | None:
-    """Return the first of the unequal rows of two batches, which begin at row `start`."""
-    firsts = [(int(places[0]), name) for name, places in unequal.items() if len(places)]
-    if not firsts:
-        return None
-    place, name = min(firsts)
-    return {
-        "row": start + place,
-        "column": name,
-        "a": _value(batch_a, name, place),
-        "b": _value(batch_b, name, place),
-    }
+def _compare_rows(a: Trace, b: Trace, compared: int) -> tuple[dict[str, int], dict[str, Any] | None]:
+    """Return the number of rows that differ by column, and the first that differs with its values."""
+    others = b.frame().rename({name: f"b_{name}" for name in DTYPES})
+    rows = pl.concat([a.frame(), others], how="horizontal").head(compared)
+    unequal = rows.select(pl.col(name) != pl.col(f"b_{name}") for name in DTYPES)
+    counts, places = collect(a, unequal.sum(), unequal.select(pl.all().arg_max()))
+    differing = {name: number for name, number in counts.row(0, named=True).items() if number}
+    if differing:
+        row, name = min((places[name][0], name) for name in differing)
+        (values,) = collect(a, rows.slice(row, 1))
+        return differing, {"row": row, "column": name, "a": values[name][0], "b": values[f"b_{name}"][0]}
+    if a.ops != b.ops:
+        return {}, {"row": compared, "column": "op_id", "a": a.ops, "b": b.ops, "ends": True}
+    return {}, None
 
 
-def _value(batch: Columns, name: str, row: int) -> str | int:
-    """Return a value of a batch; the word of an enum."""
-    return ENUMS[name][batch[name][row]] if name in ENUMS else int(batch[name][row])
-
-
-def _compare_totals(a: Facts, b: Facts) -> dict[str, list[float]]:
-    """Return the totals that differ, by name."""
-    totals = {name: [a[name], b[name]] for name in AGGREGATES}
-    return {name: values for name, values in totals.items() if values[0] != values[1]}
-
-
-def _say_difference(a: Trace, b: Trace, first: Difference | None) -> str:
+def _say_difference(a: Trace, b: Trace, first: dict[str, Any] | None) -> str:
     if first is None:
         return f"Equal: {a.ops:,} ops, fingerprint {a.metadata.fingerprint}."
     if "ends" in first:

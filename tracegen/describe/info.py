@@ -1,6 +1,6 @@
 """Facts about a trace: counts, lengths, reads by source, reuse distances, provenance."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -33,76 +33,71 @@ def describe(trace: Trace) -> Facts:
         InputError: the trace cannot be read.
     """
     require_for_trace(trace.ops, trace.metadata.counts, DESCRIBING, subject=trace.path)
-    # As text: phases and sources are sorted by their names.
-    rows = trace.frame().with_columns(pl.col("op", "phase", "source").cast(pl.String))
+    # Phases and sources as text, to be sorted by their names; tokens wide enough for sums.
+    text = pl.col("op", "phase", "source").cast(pl.String)
+    rows = trace.frame().with_columns(text, pl.col("tokens", "new_tokens").cast(pl.Int64))
     is_read = pl.col("op") == "read"
     is_write = pl.col("op") == "write"
-    is_prefill = (pl.col("phase") == "prefill") & (pl.col("op") != "delete")
-    tokens = pl.col("tokens").cast(pl.Int64)
-    new_tokens = pl.col("new_tokens")
-    by_request = rows.group_by("request_id")
-    prompts = rows.filter(is_prefill).group_by("request_id").agg(n=tokens.sum())
-    queries = {
-        "totals": rows.select(**_list_totals()),
-        "turns_per_session": _spread(rows.group_by("session_id").agg(n=pl.col("turn").max()), "n"),
-        "prompt_tokens_per_request": _spread(prompts, "n"),
-        "tokens_per_stored_object": _spread(rows.filter(is_write & is_prefill), "tokens"),
-        "generated_tokens_per_request": _spread(by_request.agg(n=new_tokens.sum()), "n"),
-        "reuse": rows.group_by("phase", "source")
-        .agg(
-            reads=is_read.sum(),
-            tokens_read=tokens.filter(is_read).sum(),
-            keys=pl.col("key").n_unique(),
-        )
+    tokens = pl.col("tokens")
+    users = pl.col("user_id").max() + 1
+    totals = rows.select(
+        ops=pl.len(),
+        reads=is_read.sum(),
+        writes=is_write.sum(),
+        deletes=(pl.col("op") == "delete").sum(),
+        decode_ops=(pl.col("phase") == "decode").sum(),
+        requests=pl.col("request_id").max() + 1,
+        sessions=pl.col("session_id").max() + 1,
+        users=users,
+        # Documents are users that only store chunks.
+        documents=users - pl.col("user_id").filter(pl.col("source") != "rag").n_unique(),
+        keys=pl.col("key").max() + 1,
+        tokens_stored=tokens.filter(is_write).sum(),
+        tokens_read=tokens.filter(is_read).sum(),
+        tokens_generated=pl.col("new_tokens").sum(),
+        duration_s=pl.col("time_ns").max() / 1e9,
+    )
+    reads = (
+        rows.group_by("phase", "source")
+        .agg(reads=is_read.sum(), tokens_read=tokens.filter(is_read).sum(), keys=pl.col("key").n_unique())
         .filter(pl.col("reads") > 0)
-        .sort("phase", "source", descending=[True, False]),
-    }
-    try:
-        collected = pl.collect_all(list(queries.values()))
-    except (pl.exceptions.PolarsError, OSError) as error:
-        problem = f"{trace.path} cannot be read ({str(error).strip().splitlines()[0]})"
-        raise InputError(problem, "copy it again") from None
-    frames = dict(zip(queries, collected, strict=True))
+        .sort("phase", "source", descending=[True, False])
+    )
+    sums, reuse, *found = collect(trace, totals, reads, *_spread_sizes(rows))
     return {
         "path": str(trace.path),
-        **frames["totals"].row(0, named=True),
-        **{name: frames[name].row(0, named=True) for name in SPREADS},
-        "reuse": frames["reuse"].to_dicts(),
+        **sums.row(0, named=True),
+        **{name: spread.row(0, named=True) for name, spread in zip(SPREADS, found, strict=True)},
+        "reuse": reuse.to_dicts(),
         "metadata": asdict(trace.metadata),
     }
 
 
-def _list_totals() -> dict[str, pl.Expr]:
-    """List the expressions of a trace's totals."""
-    is_read = pl.col("op") == "read"
-    is_write = pl.col("op") == "write"
-    is_of_document = pl.col("source") == "rag"
-    tokens = pl.col("tokens").cast(pl.Int64)
-    users = pl.col("user_id").max() + 1
-    return {
-        "ops": pl.len(),
-        "reads": is_read.sum(),
-        "writes": is_write.sum(),
-        "deletes": (pl.col("op") == "delete").sum(),
-        "decode_ops": (pl.col("phase") == "decode").sum(),
-        "requests": pl.col("request_id").max() + 1,
-        "sessions": pl.col("session_id").max() + 1,
-        "users": users,
-        # Documents are users that only store chunks.
-        "documents": users - pl.col("user_id").filter(~is_of_document).n_unique(),
-        "keys": pl.col("key").max() + 1,
-        "tokens_stored": tokens.filter(is_write).sum(),
-        "tokens_read": tokens.filter(is_read).sum(),
-        "tokens_generated": pl.col("new_tokens").cast(pl.Int64).sum(),
-        "duration_s": pl.col("time_ns").max() / 1e9,
-    }
+def collect(trace: Trace, *queries: pl.LazyFrame) -> list[pl.DataFrame]:
+    """Execute queries on the frame of a trace.
+
+    Raises:
+        InputError: the trace cannot be read.
+    """
+    try:
+        return pl.collect_all(queries)
+    except (pl.exceptions.PolarsError, OSError) as error:
+        problem = f"{trace.path} cannot be read ({str(error).strip().splitlines()[0]})"
+        raise InputError(problem, "copy it again") from None
 
 
-def _spread(rows: pl.LazyFrame, column: str) -> pl.LazyFrame:
-    """Compute the mean and quantiles of a column."""
-    values = pl.col(column)
-    quantiles = {name: values.quantile(quantile, interpolation="linear") for name, quantile in QUANTILES.items()}
-    return rows.select(mean=values.mean(), **quantiles)
+def _spread_sizes(rows: pl.LazyFrame) -> Iterator[pl.LazyFrame]:
+    """Compute the mean and quantiles of each of SPREADS."""
+    tokens = pl.col("tokens")
+    prefill = rows.filter(pl.col("phase") == "prefill", pl.col("op") != "delete")
+    for values in (
+        rows.group_by("session_id").agg(n=pl.col("turn").max()),
+        prefill.group_by("request_id").agg(n=tokens.sum()),
+        prefill.filter(pl.col("op") == "write").select(n=tokens),
+        rows.group_by("request_id").agg(n=pl.col("new_tokens").sum()),
+    ):
+        quantiles = {name: pl.col("n").quantile(share, interpolation="linear") for name, share in QUANTILES.items()}
+        yield values.select(mean=pl.col("n").mean(), **quantiles)
 
 
 def answer_trace(facts: Facts, reuse: Reuse, charts: list[Chart]) -> Answer:

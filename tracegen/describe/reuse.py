@@ -111,19 +111,15 @@ class _Counts:
         self.touches = np.zeros(_SOURCES, np.int64)
         self.reuses = np.zeros(_SOURCES, np.int64)
         self.reads = 0
-        self._highest_key = -1
         self._is_deleted = IdTable(np.bool_)  # by key
 
     def add(self, batch: Columns) -> None:
-        """Count the next ops of a trace, whose keys are numbered in order of first appearance."""
-        key = batch["key"]
+        """Count the next ops of a trace."""
         is_touch = batch["op"] != DELETE
-        before = np.maximum.accumulate(np.concatenate([[self._highest_key], key[:-1]]))
-        is_reuse = (key <= before) & is_touch
-        self._highest_key = max(self._highest_key, int(key.max()))
+        is_reuse = batch["op"] == READ  # of what was stored: an object's first op is its only write
+        self.reads += int(is_reuse.sum())
         if not is_touch.all() or self._is_deleted.end:
-            is_reuse &= ~self._update_deleted(key, is_touch)
-        self.reads += int((batch["op"] == READ).sum())
+            is_reuse &= ~self._update_deleted(batch["key"], is_touch)
         self.touches += np.bincount(batch["source"][is_touch], minlength=_SOURCES)
         self.reuses += np.bincount(batch["source"][is_reuse], minlength=_SOURCES)
 

@@ -1,8 +1,10 @@
 """Imports of other labs' traces, and exports to their formats."""
 
+import hashlib
 import heapq
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import asdict
 from importlib.metadata import version
 from itertools import chain
@@ -13,14 +15,12 @@ from tracegen.errors import InputError, check_is_file
 from tracegen.exchange.importer import Importer
 from tracegen.exchange.options import ImportOptions
 from tracegen.formats import FORMATS
-from tracegen.formats.export import ExportOptions, explain_missing_bytes
-from tracegen.formats.format import Format
+from tracegen.formats.format import Export, Format, check_bytes_per_token
 from tracegen.formats.rows import DECODE_BATCH, Call, Rows
 from tracegen.formats.values import BadRowError
-from tracegen.outputs import TraceOutput
+from tracegen.outputs import TraceOutput, open_output
 from tracegen.progress import Progress, ignore_progress
 from tracegen.trace.metadata import Metadata
-from tracegen.trace.reading import Trace
 from tracegen.trace.writing import TraceWriter
 from tracegen.workload.ops import make_ops
 
@@ -62,28 +62,33 @@ def import_trace(
         progress("reading", "B", total) as advance,
     ):
         rows = [Rows(path, skip_bad=skip_bad, advance=advance, token_ns=token_ns) for path in files]
-        has_own_names = format_.is_sorted and len(rows) > 1 and not options.shared_ids
-        streams = [_read_calls(file, format_, options, has_own_names=has_own_names) for file in rows]
-        calls = heapq.merge(*streams, key=lambda call: call.time_ns) if format_.is_sorted else chain(*streams)
+        calls = _merge_calls(rows, format_, options)
         first = next(calls, None)
         if first is None:
             problem = f"{files[0]} holds no request"
             raise InputError(problem, f"name a file of format {name} with requests")
-        common_block_tokens = _agree_on_block_tokens(rows, format_)
-        block_tokens = None if first.blocks is None else common_block_tokens
+        block_tokens = _agree_on_block_tokens(rows, format_, first)
         importer = Importer(format_, options, block_tokens, output.path.absolute().parent)
         requests = importer.requests(chain([first], calls))
         for batch in make_ops(requests, decode_batch=DECODE_BATCH, token_ns=token_ns, shared=0):
             writer.write(batch)
-        _record_rows(metadata, rows, licence)
         metadata.recipe = {"import": _describe_import(name, format_, options, importer)}
         if format_.has_decode_reads or options.decode_reads:  # else no engine reads its own KV back
             metadata.recipe["replay"] = {"decode": "reread"}
-        metadata.counts |= {kind: number for kind, number in importer.counts.items() if number}
+        _record_rows(metadata, rows, licence, importer.counts)
         if block_tokens is not None:
             metadata.block_tokens = options.rechunk or block_tokens
             metadata.prefix_chained = format_.is_prefix_chained or options.chain
     return metadata
+
+
+def _merge_calls(rows: Sequence[Rows], format_: Format, options: ImportOptions) -> Iterator[Call]:
+    """Yield the calls of all files, by their times if files are sorted, else file by file."""
+    if not format_.is_sorted:
+        return chain.from_iterable(_read_calls(file, format_, options, has_own_names=False) for file in rows)
+    has_own_names = len(rows) > 1 and not options.shared_ids
+    streams = [_read_calls(file, format_, options, has_own_names=has_own_names) for file in rows]
+    return heapq.merge(*streams, key=lambda call: call.time_ns)
 
 
 def _read_calls(
@@ -115,12 +120,14 @@ def _read_calls(
             yield call
 
 
-def _agree_on_block_tokens(rows: Sequence[Rows], format_: Format) -> int | None:
-    """Return the tokens of a block in all files; refuse files of different blocks."""
+def _agree_on_block_tokens(rows: Sequence[Rows], format_: Format, first: Call) -> int | None:
+    """Return the tokens of a block in all files; None if they know lengths only. Refuse files of different blocks."""
     sizes = {file.block_tokens for file in rows if file.block_tokens}
     if len(sizes) > 1:
         problem = f"{rows[0].path} and the others have blocks of {sorted(sizes)} tokens"
         raise InputError(problem, "import each alone")
+    if first.blocks is None:
+        return None
     return sizes.pop() if sizes else format_.block_tokens
 
 
@@ -144,10 +151,7 @@ def _find_files(paths: Sequence[Path], pattern: str | None) -> list[Path]:
 
 def _check_options(name: str, format_: Format, options: ImportOptions) -> None:
     """Refuse options that mean nothing for the format."""
-    if format_.counts_bytes and not options.bytes_per_token:
-        raise explain_missing_bytes(name)
-    if options.bytes_per_token and not format_.counts_bytes:
-        raise InputError(f"{name} counts tokens, not bytes", "leave out `bytes_per_token`")
+    check_bytes_per_token(name, options.bytes_per_token, is_counted=format_.counts_bytes)
     if options.decode_reads is not None and format_.has_decode_reads:
         raise InputError(f"{name} has its own decode reads", "leave out `decode_reads`")
     if options.sessions == "none" and not format_.may_lack_sessions:
@@ -171,15 +175,18 @@ def _describe_import(
     return about | asdict(options) | {"sessions": sessions}
 
 
-def _record_rows(metadata: Metadata, rows: Sequence[Rows], licence: str) -> None:
-    """Record the files, and the rows left out, in the metadata."""
+def _record_rows(metadata: Metadata, rows: Sequence[Rows], licence: str, counts: Counter[str]) -> None:
+    """Record the files, and counts of what was left out or changed, in the metadata."""
+    total = +counts
     for file in rows:
-        metadata.sources.append({"name": file.path.name, "sha256": file.sha256, "licence": licence})
-        skipped = Counter({f"skipped: {kind}": number for kind, number in file.skipped.items()})
-        metadata.counts = dict(Counter(metadata.counts) + file.left_out + skipped)
+        with file.path.open("rb") as content:
+            digest = hashlib.file_digest(content, "sha256").hexdigest()
+        metadata.sources.append({"name": file.path.name, "sha256": digest, "licence": licence})
+        total += file.left_out + Counter({f"skipped: {kind}": number for kind, number in file.skipped.items()})
+    metadata.counts = dict(total)
 
 
-def export_trace(name: str, trace: Trace, output: Path, options: ExportOptions) -> dict[str, int]:
+def export_trace(name: str, export: Export) -> dict[str, int]:
     """Write a trace in a format, one of EXPORTS; return counts of what was written and left out.
 
     A name that ends in .zst compresses the output.
@@ -187,6 +194,12 @@ def export_trace(name: str, trace: Trace, output: Path, options: ExportOptions) 
     Raises:
         InputError: the format cannot express the trace, or the output exists already.
     """
-    writer = FORMATS[name].write
-    assert writer is not None
-    return writer(trace, output, options)
+    format_ = FORMATS[name]
+    assert format_.write is not None
+    check_bytes_per_token(name, export.bytes_per_token, is_counted=format_.counts_bytes)
+    counts = Counter[str]()
+    # Closed at once if the disk is full: what a writer has opened itself is removed.
+    with open_output(export.output, force=export.force) as file, closing(format_.write(export, counts)) as chunks:
+        for chunk in chunks:
+            file.write(chunk)
+    return dict(counts)

@@ -1,10 +1,10 @@
-"""Options of an export, and a trace seen request by request."""
+"""A trace seen request by request, for the formats of requests that exports write."""
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import pairwise
-from typing import Final
 
 import numpy as np
 
@@ -13,139 +13,96 @@ from tracegen.errors import InputError
 from tracegen.trace.columns import DELETE, PREFILL, Columns, concatenate, take_rows
 from tracegen.trace.reading import Trace
 
-BYTES_PER_TOKEN_MAX: Final = 2**32 - 1
-
-
-@dataclass(frozen=True)
-class ExportOptions:
-    """Options of an export.
-
-    Attributes:
-        bytes_per_token: bytes of a token, for formats that count bytes; 0: not given.
-        force: replace the output.
-    """
-
-    bytes_per_token: int = 0
-    force: bool = False
-
-    def require_bytes_per_token(self, format_: str) -> int:
-        """Return `bytes_per_token`.
-
-        Raises:
-            InputError: it is not given, or an object's bytes might not fit 64 bits.
-        """
-        if self.bytes_per_token <= 0:
-            raise explain_missing_bytes(format_)
-        if self.bytes_per_token > BYTES_PER_TOKEN_MAX:
-            problem = "must be from 1 to 2^32 - 1"
-            raise InputError(problem, subject=self.bytes_per_token, setting="bytes_per_token")
-        return self.bytes_per_token
-
-
-def explain_missing_bytes(format_: str) -> InputError:
-    """Make the error of a format that counts bytes, if `bytes_per_token` is missing."""
-    remedy = "pass `bytes_per_token`, for example 131072 for llama3.1-8b in fp16"
-    return InputError(f"{format_} counts bytes, a trace counts tokens", remedy)
-
 
 @dataclass(frozen=True)
 class Request:
-    """A request of a trace.
+    """A request of a trace of blocks.
 
     Attributes:
-        number: id of the request.
         time_ns: time of its first prefill op.
         think_ns: the user's pause before it.
         session: id of its session.
         turn: number of the request in its session, from 1.
+        has_turns: whether its session has several turns.
         generated: tokens that it generates.
-        keys: the objects that its prefill touches, in order.
-        tokens: tokens of these objects.
+        keys: the blocks that its prefill touches, in order.
+        tokens: of its prompt.
     """
 
-    number: int
     time_ns: int
     think_ns: int
     session: int
     turn: int
+    has_turns: bool
     generated: int
     keys: list[int]
-    tokens: list[int]
+    tokens: int
 
 
-class RequestReader:
-    """Reads a trace request by request, in order, and counts what no request expresses.
+def read_requests(trace: Trace, counts: Counter[str]) -> Iterator[Request]:
+    """Yield the requests that touch something in prefill, in order; count them, and what they do not express.
 
-    It reads the trace twice and holds 9 bytes per request.
+    The trace is read twice; 9 bytes are held per request.
+
+    Raises:
+        InputError: the trace is not made of equal blocks, or prefills of requests are interleaved.
     """
-
-    def __init__(self, trace: Trace) -> None:
-        self._trace = trace
-        self._left_out = {"requests_left_out": 0, "decode_ops_left_out": 0, "deletes_left_out": 0}
-        self._generated = IdTable(np.int64)
-        for batch in trace.batches():
-            self._generated.add(batch["request_id"], batch["new_tokens"])
-        self._is_seen = bytearray(self._generated.end)
-
-    def counts(self) -> dict[str, int]:
-        """Count the ops, and the requests without prefill, that were left out, once all are read."""
-        return self._left_out | {"requests_left_out": self._is_seen.count(0)}
-
-    def requests(self) -> Iterator[Request]:
-        """Yield the requests that touch something in prefill; refuse interleaved prefills."""
-        rest: list[Columns] = []
-        for batch in self._trace.batches():
-            is_delete = batch["op"] == DELETE
-            is_decode = batch["phase"] != PREFILL
-            self._left_out["deletes_left_out"] += int(is_delete.sum())
-            self._left_out["decode_ops_left_out"] += int((is_decode & ~is_delete).sum())
-            prefill = concatenate([*rest, take_rows(batch, ~is_decode & ~is_delete)])
-            # The prefill of a request is in consecutive rows, and that of the last request may
-            # continue in the next batch.
-            request = prefill["request_id"]
-            end = int(np.flatnonzero(request != request[-1:]).max(initial=-1)) + 1
-            yield from self._split(take_rows(prefill, slice(end)))
-            rest = [take_rows(prefill, slice(end, None))]
-        yield from self._split(rest[0])
-
-    def _split(self, rows: Columns) -> Iterator[Request]:
-        """Yield the requests of prefill rows."""
+    generated = IdTable(np.int64)
+    followed: set[int] = set()  # sessions of several turns
+    for batch in trace.batches():
+        generated.add(batch["request_id"], batch["new_tokens"])
+        is_later = (batch["turn"] > 1) & (batch["phase"] == PREFILL) & (batch["op"] != DELETE)
+        followed.update(np.unique(batch["session_id"][is_later]).tolist())
+    is_seen = bytearray(generated.end)
+    counts.update(requests=0, blocks=0, requests_left_out=0, decode_ops_left_out=0, deletes_left_out=0)
+    for rows in _read_prefills(trace, counts):
         request = rows["request_id"]
-        starts = np.flatnonzero(np.diff(request, prepend=-1))
-        keys = rows["key"].tolist()
-        tokens = rows["tokens"].tolist()
-        for begin, end in pairwise([*starts.tolist(), len(request)]):
+        for begin, end in pairwise([*np.flatnonzero(np.diff(request, prepend=-1)).tolist(), len(request)]):
             number = int(request[begin])
-            if self._is_seen[number]:
+            tokens = rows["tokens"][begin:end]
+            if is_seen[number]:
                 problem = f"the prefill of request {number} continues after another request's"
                 remedy = "give all prefill ops of a request the same time"
-                raise InputError(problem, remedy, subject=f"{self._trace.path}, row {rows['op_id'][begin]}")
-            self._is_seen[number] = 1
+                raise InputError(problem, remedy, subject=f"{trace.path}, row {rows['op_id'][begin]}")
+            is_seen[number] = 1
+            _require_even_blocks(trace, number, tokens.tolist())
+            counts.update(requests=1, blocks=end - begin)
             yield Request(
-                number=number,
                 time_ns=int(rows["time_ns"][begin]),
                 think_ns=int(rows["think_ns"][begin]),
                 session=int(rows["session_id"][begin]),
                 turn=int(rows["turn"][begin]),
-                generated=int(self._generated[request[begin]]),
-                keys=keys[begin:end],
-                tokens=tokens[begin:end],
+                has_turns=int(rows["session_id"][begin]) in followed,
+                generated=int(generated[request[begin]]),
+                keys=rows["key"][begin:end].tolist(),
+                tokens=int(tokens.sum(dtype=np.int64)),
             )
+    counts["requests_left_out"] = is_seen.count(0)
 
 
-def require_even_blocks(trace: Trace, request: Request) -> int:
-    """Return the tokens of a block, if a request is made of full blocks and a last one.
+def _read_prefills(trace: Trace, counts: Counter[str]) -> Iterator[Columns]:
+    """Yield the rows of prefill, the consecutive ones of a request in one batch; count the others."""
+    rest: list[Columns] = []
+    for batch in trace.batches():
+        is_delete = batch["op"] == DELETE
+        is_decode = ~is_delete & (batch["phase"] != PREFILL)
+        counts["deletes_left_out"] += int(is_delete.sum())
+        counts["decode_ops_left_out"] += int(is_decode.sum())
+        prefill = concatenate([*rest, take_rows(batch, ~is_decode & ~is_delete)])
+        # The prefill of the last request may continue in the next batch.
+        request = prefill["request_id"]
+        end = int(np.flatnonzero(request != request[-1:]).max(initial=-1)) + 1
+        yield take_rows(prefill, slice(end))
+        rest = [take_rows(prefill, slice(end, None))]
+    yield from rest
 
-    Raises:
-        InputError: the trace has no blocks, or the request has other objects.
-    """
+
+def _require_even_blocks(trace: Trace, request: int, tokens: list[int]) -> None:
+    """Refuse a trace without blocks, or a request that is not made of full blocks and a last one."""
     block = trace.metadata.block_tokens
-    is_even = block and all(size == block for size in request.tokens[:-1])
-    if block and is_even and request.tokens[-1] <= block:
-        return block
-    problem = "it has no blocks"
-    if block:
-        problem = f"request {request.number} is not made of full blocks and a last one"
+    if block and tokens[-1] <= block and all(size == block for size in tokens[:-1]):
+        return
+    problem = f"request {request} is not made of full blocks and a last one" if block else "it has no blocks"
     remedy = "make the trace with `block_tokens` and without phrases or chunks, or import a trace of blocks"
     raise InputError(problem, remedy, subject=trace.path)
 

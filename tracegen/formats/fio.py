@@ -6,19 +6,18 @@ lengths are multiples of 4 KiB, as O_DIRECT needs them. fio takes the times for 
 iolog.c; its manual names no unit) and 0 for no time at all, so the log's clock begins at 1.
 """
 
-from pathlib import Path
-from typing import Any, Final
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracegen.arrays import IdTable, Ints, first_rows
 from tracegen.errors import InputError
-from tracegen.formats.export import ExportOptions
-from tracegen.formats.format import Format
+from tracegen.formats.format import Chunks, Export, Format
 from tracegen.outputs import open_output
-from tracegen.trace.columns import DELETE, WRITE
-from tracegen.trace.reading import Trace
+from tracegen.trace.columns import WRITE
 
 PAGE: Final = 4096  # bytes
 PIECE: Final = 4 << 20  # bytes
@@ -43,78 +42,47 @@ replay_no_stall=1
 UNNAMEABLE: Final = (":", ";", "#", "\n", "${")
 
 
-class _Places:
-    """The places of objects in the data file, in bytes; 8 bytes per key."""
-
-    def __init__(self) -> None:
-        self._offsets = IdTable(np.int64)  # offset + 1; 0: no place yet
-        self.end = 0
-
-    def place(self, keys: Ints, sizes: Ints) -> Ints:
-        """Return the offset of each object; new objects are placed at the end of the file."""
-        self._offsets.cover(keys)
-        first = first_rows(self._offsets, keys)
-        new = sizes[first]
-        self._offsets[keys[first]] = self.end + np.cumsum(new) - new + 1
-        self.end += int(new.sum())
-        return self._offsets[keys] - 1
-
-    @property
-    def objects(self) -> int:
-        """Number of objects."""
-        return self._offsets.end
-
-
-def write(trace: Trace, output: Path, options: ExportOptions) -> dict[str, int]:
+def write(export: Export, counts: Counter[str]) -> Chunks:
     """Write the iolog, and next to it the job file, named like it with .fio.
 
     Raises:
-        InputError: `bytes_per_token` is missing, or fio cannot use the path.
+        InputError: fio cannot use the path.
     """
-    token_bytes = options.require_bytes_per_token("fio")
-    log = output.resolve()
-    if output.suffix == ".zst" or any(mark in str(log) for mark in UNNAMEABLE):
+    log = export.output.resolve()
+    if log.suffix == ".zst" or any(mark in str(log) for mark in UNNAMEABLE):
         problem = "fio reads only plain logs, whose paths contain no : ; # ${"
         raise InputError(problem, "choose another name", subject=log, setting="output")
-    job = output.with_name(output.name + ".fio")
-    counts = {"ops": 0, "pieces": 0, "deletes_left_out": 0}
-    places = _Places()
-    moved = 0
-    with (
-        open_output(output, force=options.force) as file,
-        open_output(job, force=options.force) as job_file,
-    ):
-        file.write(f"fio version 3 iolog\n1 {DATA_FILE} add\n1 {DATA_FILE} open\n".encode())
-        for batch in trace.batches():
-            kept = np.flatnonzero(batch["op"] != DELETE)
-            tokens = batch["tokens"][kept].astype(np.int64)
-            sizes = -(-tokens * token_bytes // PAGE) * PAGE
-            offsets = places.place(batch["key"][kept], sizes)
-            times = batch["time_ns"][kept] // 1000 + 1
-            actions = np.where(batch["op"][kept] == WRITE, "write", "read")
-            counts["pieces"] += _write_pieces(file, times, actions, offsets, sizes)
-            counts["ops"] += len(kept)
-            counts["deletes_left_out"] += len(batch["op_id"]) - len(kept)
-            moved += int(sizes.sum())
-        file.write(f"{int(batch['time_ns'][-1]) // 1000 + 1} {DATA_FILE} close\n".encode())
-        text = JOB.format(total=places.end, objects=places.objects, moved=moved, job=job.resolve(), log=log)
+    job = log.with_name(log.name + ".fio")
+    places = IdTable(np.int64)  # by key: offset in the data file + 1; 0: no place yet
+    last_us = end = 0
+    with open_output(job, force=export.force) as job_file:
+        yield f"fio version 3 iolog\n1 {DATA_FILE} add\n1 {DATA_FILE} open\n".encode()
+        for batch in export.read_touches(counts, "ops"):
+            sizes = -(-batch["bytes"] // PAGE) * PAGE
+            places.cover(batch["key"])
+            first = first_rows(places, batch["key"])
+            new = sizes[first]
+            places[batch["key"][first]] = end + np.cumsum(new) - new + 1
+            end += int(new.sum())
+            times_us = batch["time_ns"] // 1000 + 1
+            last_us = int(times_us.max(initial=last_us))
+            counts.update(pieces=int((-(-sizes // PIECE)).sum()), bytes_moved=int(sizes.sum()))
+            yield from _list_pieces(times_us, batch["op"] == WRITE, places[batch["key"]] - 1, sizes)
+        yield f"{last_us} {DATA_FILE} close\n".encode()
+        counts["bytes_of_disk"] = end
+        text = JOB.format(total=end, objects=places.end, moved=counts["bytes_moved"], job=job, log=log)
         job_file.write(text.encode())
-    return counts | {"bytes_moved": moved, "bytes_of_disk": places.end}
 
 
-def _write_pieces(file: Any, times: Ints, actions: NDArray[np.str_], offsets: Ints, sizes: Ints) -> int:
-    """Write the lines of some ops and return their number.
-
-    The lines of one op are joined at a time, because an object of GiB has thousands of pieces.
-    """
-    rows = zip(times.tolist(), actions.tolist(), offsets.tolist(), sizes.tolist(), strict=True)
-    for time, action, begin, size in rows:
+def _list_pieces(times_us: Ints, is_write: NDArray[np.bool_], offsets: Ints, sizes: Ints) -> Iterator[bytes]:
+    """Yield the lines of each op: an object of GiB has thousands of pieces."""
+    columns = (times_us, np.where(is_write, "write", "read"), offsets, sizes)
+    for time, action, begin, size in zip(*(column.tolist() for column in columns), strict=True):
         lines = [
             f"{time} {DATA_FILE} {action} {begin + offset} {min(PIECE, size - offset)}\n"
             for offset in range(0, size, PIECE)
         ]
-        file.write("".join(lines).encode())
-    return int((-(-sizes // PIECE)).sum())
+        yield "".join(lines).encode()
 
 
 FORMAT: Final = Format(write=write, counts_bytes=True)

@@ -7,12 +7,12 @@ number per block, optional), output_length (optional). Requests are in order, al
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
-from tracegen.formats.export import ExportOptions, RequestReader, require_even_blocks
-from tracegen.formats.format import Format
+from tracegen.formats.export import read_requests
+from tracegen.formats.format import Chunks, Export, Format
 from tracegen.formats.rows import Call, Rows
 from tracegen.formats.values import (
     BadRowError,
@@ -21,8 +21,6 @@ from tracegen.formats.values import (
     parse_block_ids,
     parse_integer,
 )
-from tracegen.outputs import open_output
-from tracegen.trace.reading import Trace
 
 _BLOCK_TOKENS: Final = 512
 
@@ -62,26 +60,16 @@ def _parse_block_tokens(row: Row, blocks: int) -> list[int] | None:
     return list(tokens)
 
 
-def write(trace: Trace, output: Path, options: ExportOptions) -> dict[str, int]:
-    """Write the requests of a trace of blocks; keys are the ids.
-
-    Raises:
-        InputError: the trace is not made of equal blocks.
-    """
-    counts = {"requests": 0, "blocks": 0}
-    reader = RequestReader(trace)
-    with open_output(output, force=options.force) as file:
-        for request in reader.requests():
-            row = {
-                "block_size": require_even_blocks(trace, request),
-                "hash_ids": request.keys,
-                "input_length": sum(request.tokens),
-                "output_length": request.generated,
-            }
-            file.write((json.dumps(row) + "\n").encode())
-            counts["requests"] += 1
-            counts["blocks"] += len(request.keys)
-    return counts | reader.counts()
+def write(export: Export, counts: Counter[str]) -> Chunks:
+    """Write the requests of a trace of blocks; keys are the ids."""
+    for request in read_requests(export.trace, counts):
+        row = {
+            "block_size": export.trace.metadata.block_tokens,
+            "hash_ids": request.keys,
+            "input_length": request.tokens,
+            "output_length": request.generated,
+        }
+        yield (json.dumps(row) + "\n").encode()
 
 
 FORMAT: Final = Format(

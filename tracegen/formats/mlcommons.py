@@ -14,13 +14,12 @@ any other for none. In our own export the batches are at their nominal times, wh
 as well.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from decimal import Decimal
-from pathlib import Path
 from typing import Final
 
-from tracegen.formats.export import ExportOptions
-from tracegen.formats.format import Format
+from tracegen.formats.format import Chunks, Export, Format
 from tracegen.formats.rows import DECODE_BATCH, Call, Rows
 from tracegen.formats.values import (
     TIME_MAX,
@@ -29,9 +28,7 @@ from tracegen.formats.values import (
     parse_integer,
     parse_nanoseconds,
 )
-from tracegen.outputs import open_output
-from tracegen.trace.columns import DECODE, DELETE, PREFILL, READ, WRITE
-from tracegen.trace.reading import Trace
+from tracegen.trace.columns import DECODE, PREFILL, READ, WRITE
 
 _SLACK_NS: Final = 10**9
 _AT_ONCE_NS: Final = 20 * 10**6
@@ -39,7 +36,7 @@ _ROUNDING_NS: Final = 1000  # times are in microseconds
 _COLUMNS: Final = ("Timestamp", "Operation", "Object_Size_Bytes", "Key", "Phase")
 _OPERATIONS: Final = {WRITE: "Write", READ: "Read"}
 _PHASES: Final = {PREFILL: "Prefill", DECODE: "Decode"}
-_EXPORTED: Final = ("time_ns", "op", "tokens", "key", "phase")
+_EXPORTED: Final = ("time_ns", "op", "bytes", "key", "phase")
 
 
 class _DecodeReads:
@@ -101,28 +98,15 @@ def _check_operation(row: TextFields) -> None:
         raise BadRowError("Key", "missing")
 
 
-def write(trace: Trace, output: Path, options: ExportOptions) -> dict[str, int]:
-    """Write one row per write and read, all of Tier-2, as a run without GPU and CPU memory would.
-
-    Raises:
-        InputError: `bytes_per_token` is missing.
-    """
-    token_bytes = options.require_bytes_per_token("mlcommons")
-    counts = {"rows": 0, "deletes_left_out": 0}
-    with open_output(output, force=options.force) as file:
-        file.write(b"Timestamp,Operation,Object_Size_Bytes,Tier,Key,Phase\n")
-        for batch in trace.batches():
-            ops = zip(*(batch[name].tolist() for name in _EXPORTED), strict=True)
-            lines = [
-                f"{Decimal(time) / 10**9:.9f},{_OPERATIONS[op]},{tokens * token_bytes},Tier-2,"
-                f"key_{key:012},{_PHASES[phase]}\n"
-                for time, op, tokens, key, phase in ops
-                if op != DELETE
-            ]
-            file.write("".join(lines).encode())
-            counts["rows"] += len(lines)
-            counts["deletes_left_out"] += len(batch["op_id"]) - len(lines)
-    return counts
+def write(export: Export, counts: Counter[str]) -> Chunks:
+    """Write one row per write and read, all of Tier-2, as a run without GPU and CPU memory would."""
+    yield b"Timestamp,Operation,Object_Size_Bytes,Tier,Key,Phase\n"
+    for batch in export.read_touches(counts, "rows"):
+        lines = [
+            f"{Decimal(time) / 10**9:.9f},{_OPERATIONS[op]},{size},Tier-2,key_{key:012},{_PHASES[phase]}\n"
+            for time, op, size, key, phase in zip(*(batch[name].tolist() for name in _EXPORTED), strict=True)
+        ]
+        yield "".join(lines).encode()
 
 
 FORMAT: Final = Format(

@@ -13,21 +13,13 @@ Source: https://github.com/kvcache-ai/Mooncake
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from decimal import Decimal
-from pathlib import Path
 from typing import Final
 
-import numpy as np
-
-from tracegen.formats.export import (
-    ExportOptions,
-    Request,
-    RequestReader,
-    format_decimal,
-    require_even_blocks,
-)
-from tracegen.formats.format import Format
+from tracegen.formats.export import Request, format_decimal, read_requests
+from tracegen.formats.format import Chunks, Export, Format
 from tracegen.formats.rows import Call, Rows
 from tracegen.formats.values import (
     BadRowError,
@@ -37,9 +29,6 @@ from tracegen.formats.values import (
     parse_integer,
     parse_nanoseconds,
 )
-from tracegen.outputs import open_output
-from tracegen.trace.columns import DELETE, PREFILL
-from tracegen.trace.reading import Trace
 
 _BLOCK_TOKENS: Final = 512
 _MS: Final = 10**6  # nanoseconds
@@ -105,47 +94,28 @@ def _parse_name(row: Row, key: str) -> str | int | None:
     raise BadRowError(key, "neither text nor a number")
 
 
-def write(trace: Trace, output: Path, options: ExportOptions) -> dict[str, int]:
+def write(export: Export, counts: Counter[str]) -> Chunks:
     """Write the requests of a trace of blocks; keys are the ids.
 
     Sessions of several turns carry `session_id` and `delay`, too.
-
-    Raises:
-        InputError: the trace is not made of equal blocks.
     """
-    counts = {"requests": 0, "blocks": 0, "block_tokens": 0}
-    reader = RequestReader(trace)
-    sessions = _find_sessions_of_several_turns(trace)
-    with open_output(output, force=options.force) as file:
-        if trace.metadata.block_tokens not in (None, _BLOCK_TOKENS):
-            file.write(f'{{"block_size": {trace.metadata.block_tokens}}}\n'.encode())
-        for request in reader.requests():
-            counts["block_tokens"] = require_even_blocks(trace, request)
-            line = _format_request(request, has_turns=request.session in sessions)
-            file.write(line.encode())
-            counts["requests"] += 1
-            counts["blocks"] += len(request.keys)
-    return counts | reader.counts()
+    block_tokens = export.trace.metadata.block_tokens
+    if block_tokens not in (None, _BLOCK_TOKENS):
+        yield f'{{"block_size": {block_tokens}}}\n'.encode()
+    for request in read_requests(export.trace, counts):
+        yield _format_request(request).encode()
+    counts["block_tokens"] = block_tokens or 0
 
 
-def _find_sessions_of_several_turns(trace: Trace) -> set[int]:
-    sessions: set[int] = set()
-    for batch in trace.batches():
-        is_prefill = (batch["phase"] == PREFILL) & (batch["op"] != DELETE)
-        later = (batch["turn"] > 1) & is_prefill
-        sessions.update(np.unique(batch["session_id"][later]).tolist())
-    return sessions
-
-
-def _format_request(request: Request, *, has_turns: bool) -> str:
+def _format_request(request: Request) -> str:
     """Format a request as a line; times are exact decimals, which JSON libraries would round."""
     fields = {
         "timestamp": format_decimal(Decimal(request.time_ns) / _MS),
-        "input_length": str(sum(request.tokens)),
+        "input_length": str(request.tokens),
         "output_length": str(request.generated),
         "hash_ids": json.dumps(request.keys),
     }
-    if has_turns:
+    if request.has_turns:
         fields["session_id"] = json.dumps(f"s{request.session}")
     if request.turn > 1:
         fields["delay"] = format_decimal(Decimal(request.think_ns) / _MS)

@@ -4,20 +4,20 @@ Every row is good, makes the import refuse the file, or is skipped and counted.
 """
 
 import csv
-import gzip
-import hashlib
-import zlib
+from codecs import BOM_UTF8
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
 import pyarrow as pa
 
 from tracegen.errors import InputError, check_is_file
 from tracegen.formats.values import BadRowError, TextFields, parse_object
+from tracegen.progress import Advance
 
 LINE_MAX: Final = 1 << 26  # bytes; the longest real line (1 M blocks of 64-bit ids) is far below
 RATIO_MAX: Final = 1000  # more text than this per compressed byte is a decompression bomb
@@ -60,7 +60,7 @@ class Call:
 
 
 class Rows:
-    """A text file of rows, plain, .gz or .zst, hashed while it is read; one line is held at a time.
+    """A text file of rows, plain, .gz or .zst; one line is held at a time.
 
     Args:
         path: the file.
@@ -69,7 +69,6 @@ class Rows:
         token_ns: nominal nanoseconds to generate a token.
 
     Attributes:
-        path: the file.
         batch_ns: nominal nanoseconds to generate the tokens of a decode read.
         skipped: numbers of bad rows that were skipped, by kind.
         left_out: numbers of good rows that are not requests, by kind.
@@ -82,7 +81,7 @@ class Rows:
         path: Path,
         *,
         skip_bad: bool = False,
-        advance: Callable[[int], object] = lambda _bytes: None,
+        advance: Advance = lambda _bytes: None,
         token_ns: int = 0,
     ) -> None:
         self.path = path
@@ -93,13 +92,6 @@ class Rows:
         self.block_tokens: int | None = None
         self._skip_bad = skip_bad
         self._advance = advance
-        self._digest = hashlib.sha256()
-        self._compressed_bytes = 0
-
-    @property
-    def sha256(self) -> str:
-        """Hash of the file's bytes on disk, once it has been read to its end."""
-        return self._digest.hexdigest()
 
     @contextmanager
     def row(self, line: int) -> Iterator[None]:
@@ -121,48 +113,46 @@ class Rows:
     def _refusal(self, problem: str, remedy: str, line: int) -> InputError:
         return InputError(problem, remedy, subject=f"{self.path}, line {line}")
 
-    def lines(self) -> Iterator[tuple[int, str]]:
-        """Yield (number from 1, text without its end) of every line that is not blank.
+    def lines(self) -> Iterator[tuple[int, bytes]]:
+        """Yield (number from 1, bytes without the end) of every line that is not blank.
 
         Raises:
             InputError: the file cannot be read or decompressed, is a decompression bomb, or has an
                 endless line.
         """
-        number = 0
         held = bytearray()
-        for chunk in self._chunks():
-            end = chunk.rfind(b"\n") + 1
-            whole = bytes(held + chunk[:end]) if end else b""
-            if whole.isspace():  # may be a million blank lines
-                number += whole.count(b"\n")
-                whole = b""
-            for line in whole.split(b"\n")[:-1]:
+        number = 0
+        for chunk in chain(self._chunks(), [b"\n"]):
+            if b"\n" not in chunk:
+                held += chunk
+                if len(held) > LINE_MAX:
+                    problem = f"longer than {LINE_MAX >> 20} MiB"
+                    raise self._refusal(problem, "name a file of this format", number + 1)
+                continue
+            *lines, rest = bytes(held + chunk).split(b"\n")
+            held = bytearray(rest)
+            for line in lines:
                 number += 1
-                yield from self._decode_line(number, line)
-            if end:
-                held.clear()
-            held += chunk[end:]
-            if len(held) > LINE_MAX:
-                problem = f"longer than {LINE_MAX >> 20} MiB"
-                raise self._refusal(problem, "name a file of this format", number + 1)
-        yield from self._decode_line(number + 1, bytes(held))
+                if line.strip():
+                    self.line = number
+                    yield number, line
 
     def objects(self) -> Iterator[tuple[int, dict[str, Any]]]:
         """Yield (line, object) of a file of JSON objects, one a line; other lines are bad rows.
 
         Raises:
-            InputError: as `lines` and `row`.
+            InputError: as `table`.
         """
-        for number, text in self.lines():
+        for number, line in self.lines():
             with self.row(number):
-                yield number, parse_object(text)
+                yield number, parse_object(_decode(line))
 
     def text(self, most: int) -> str:
         """Return the whole file as text.
 
         Raises:
             BadRowError: the file is longer than `most` bytes, or is not text.
-            InputError: as `lines`.
+            InputError: as `table`.
         """
         self.line = 1
         chunks = []
@@ -172,101 +162,67 @@ class Rows:
             size += len(chunk)
             if size > most:
                 raise BadRowError("too long", f"over {most >> 20} MiB in one document")
-        return _decode(b"".join(chunks), "utf-8-sig")
+        return _decode(b"".join(chunks))
 
     def table(self, *required: str) -> Iterator[tuple[int, TextFields]]:
         """Yield (line, fields) of a CSV file whose header names at least the columns `required`.
 
         Raises:
-            InputError: as `lines` and `row`, or the header is missing or lacks a column.
+            InputError: the file cannot be read or decompressed, is a decompression bomb, has an
+                endless line or no such header, or a row is bad and bad rows are not skipped.
         """
         lines = self.lines()
-        line, header = next(lines, (1, ""))
+        number, header = next(lines, (1, b""))
         try:
             names = [name.strip() for name in _split_csv(header)]
         except BadRowError as error:
-            raise self._refusal(str(error), "name a file of this format", line) from None
+            raise self._refusal(str(error), "name a file of this format", number) from None
         if missing := [name for name in required if name not in names]:
             problem = f"no column {missing[0]} among {', '.join(names)[:200]!r}"
             remedy = f"name a file of this format, comma-separated, with its header line; {_OWN_LOG}"
-            raise self._refusal(problem, remedy, line)
-        for number, text in lines:
+            raise self._refusal(problem, remedy, number)
+        for number, line in lines:
             with self.row(number):
-                values = _split_csv(text)
+                values = _split_csv(line)
                 if len(values) != len(names):
                     reason = f"{len(values)}, but the header has {len(names)}"
                     raise BadRowError("number of columns", reason)
                 yield number, TextFields(zip(names, values, strict=True))
 
-    def _decode_line(self, number: int, line: bytes) -> Iterator[tuple[int, str]]:
-        """Yield the line, unless it is blank or skipped."""
-        self.line = number
-        if not line.strip():
-            return
-        with self.row(number):
-            yield number, _decode(line, "utf-8-sig" if number == 1 else "utf-8").rstrip("\r")
-
     def _chunks(self) -> Iterator[bytes]:
         """Yield the decompressed bytes of the file."""
-        decompressed_bytes = 0
         check_is_file(self.path, "a file of this format")
+        codec = {".gz": "gzip", ".zst": "zstd"}.get(self.path.suffix)
+        decompressed = compressed = 0  # bytes
         try:
             with self.path.open("rb") as file:
-                stream: Any = _ObservedFile(file, self._observe)
-                if self.path.suffix == ".gz":
-                    stream = gzip.GzipFile(fileobj=stream)
-                elif self.path.suffix == ".zst":
-                    stream = pa.CompressedInputStream(pa.PythonFile(stream, "r"), "zstd")
+                stream: Any = pa.CompressedInputStream(file, codec) if codec else file
                 while chunk := stream.read(_CHUNK):
-                    decompressed_bytes += len(chunk)
-                    if decompressed_bytes > RATIO_MAX * max(self._compressed_bytes, RATIO_FROM):
+                    decompressed += len(chunk)
+                    self._advance(file.tell() - compressed)
+                    compressed = file.tell()
+                    if decompressed > RATIO_MAX * max(compressed, RATIO_FROM):
                         problem = f"{self.path} expands to over {RATIO_MAX} times its size"
                         raise InputError(f"{problem}: a decompression bomb", "name a trace")
                     yield chunk
-        except (OSError, EOFError, zlib.error, pa.ArrowException) as error:
+        except (OSError, pa.ArrowException) as error:
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
             problem = f"cannot read it ({reason.strip().splitlines()[0]})"
             remedy = "name a readable, complete file"
             raise InputError(problem, remedy, subject=self.path) from None
 
-    def _observe(self, data: bytes) -> None:
-        self._digest.update(data)
-        self._compressed_bytes += len(data)
-        self._advance(len(data))
 
-
-class _ObservedFile:
-    """A file that passes the bytes read from it to an observer."""
-
-    closed = False
-
-    def __init__(self, file: BinaryIO, observe: Callable[[bytes], None]) -> None:
-        self._file = file
-        self._observe = observe
-
-    def read(self, size: int = -1) -> bytes:
-        data = self._file.read(size)
-        self._observe(data)
-        return data
-
-    def readable(self) -> bool:
-        return True
-
-    def close(self) -> None:
-        self.closed = True
-
-
-def _decode(text: bytes, encoding: str) -> str:
+def _decode(text: bytes) -> str:
     if b"\0" in text:
         raise BadRowError("NUL bytes", "this is not text")
     try:
-        return text.decode(encoding)
+        return text.removeprefix(BOM_UTF8).removesuffix(b"\r").decode()
     except UnicodeDecodeError as error:
         raise BadRowError("not UTF-8", error.reason) from None
 
 
-def _split_csv(line: str) -> list[str]:
+def _split_csv(line: bytes) -> list[str]:
     try:
-        return next(csv.reader([line]), [])
+        return next(csv.reader([_decode(line)]), [])
     except csv.Error as error:
         raise BadRowError("not CSV", str(error)) from None

@@ -5,14 +5,14 @@ words, with its row, column and value.
 """
 
 import ctypes
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
 from tracegen.trace.columns import Columns
 from tracegen.trace.compiled import library
+from tracegen.trace.metadata import Fingerprint, Metadata
 
 _COLUMNS: Final = {
     np.int64: ("op_id", "time_ns", "request_id", "session_id", "user_id", "key", "think_ns"),
@@ -53,44 +53,20 @@ _RULES: Final = (
 """Column and rule, in the order of the codes in `core/invariants.c`."""
 
 _CORE: Final = library("tracegen._core")
-_new = _CORE.invariants_new
-_new.restype = ctypes.c_void_p
-_new.argtypes = (ctypes.c_int64,)
-_free = _CORE.invariants_free
-_free.restype = None
-_free.argtypes = (ctypes.c_void_p,)
-_feed = _CORE.invariants_feed
-_feed.restype = ctypes.c_int64
-_feed.argtypes = (
-    ctypes.c_void_p,
-    ctypes.c_void_p,
-    ctypes.c_int64,
-    ctypes.c_void_p,
-    ctypes.c_void_p,
-)
-_counts = _CORE.invariants_counts
-_counts.restype = None
-_counts.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
+_CORE.invariants_new.restype = ctypes.c_void_p
+_CORE.invariants_new.argtypes = (ctypes.c_int64,)
+_CORE.invariants_free.restype = None
+_CORE.invariants_free.argtypes = (ctypes.c_void_p,)
+_CORE.invariants_feed.restype = ctypes.c_int64
+_CORE.invariants_feed.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
+_CORE.invariants_counts.restype = None
+_CORE.invariants_counts.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
 
 
 class _Broken(ctypes.Structure):
     """A row and the code of the rule that it breaks."""
 
     _fields_ = (("row", ctypes.c_int64), ("rule", ctypes.c_int64))
-
-
-class _Seen(NamedTuple):
-    """The numbers that `invariants_counts` fills in, in this order; -1 means none."""
-
-    ops: int
-    last_request: int
-    last_key: int
-    sessions: int
-    last_session: int
-    missing_session: int
-    users: int
-    last_user: int
-    missing_user: int
 
 
 @dataclass(frozen=True)
@@ -115,73 +91,71 @@ class Problem:
         return f"{place}: {self.column} = {self.value}: {self.rule}"
 
 
-class Invariants:
-    """Checker of a trace's rows, fed batch by batch.
+class TraceCheck:
+    """Checker of a trace's rows, counts and fingerprint, fed batch by batch.
 
-    Holds the facts that rows must agree on: a few integers per key, request, session and user.
+    It holds the facts that rows must agree on: a few integers per key, request, session and user.
 
     Args:
         ops: number of ops in the trace.
+        metadata: the trace's metadata, whose counts and fingerprint the ops must confirm.
+
+    Attributes:
+        problems: the first hundred violations of rows, then those of the file as a whole.
+        count: number of all violations.
 
     Raises:
         MemoryError: there is not enough memory.
-
-    Attributes:
-        violations: number of violations so far; only the first hundred are described.
     """
 
-    def __init__(self, ops: int) -> None:
+    def __init__(self, ops: int, metadata: Metadata) -> None:
+        self.problems: list[Problem] = []
+        self.count = 0
         self._ops = ops
         self._row = 0
-        self.violations = 0
-        self._state: int | None = _new(ops)
+        self._metadata = metadata
+        self._fingerprint = Fingerprint()
+        self._state: int | None = _CORE.invariants_new(ops)
         if self._state is None:
             raise MemoryError(f"to check {ops:,} ops")
 
-    def feed(self, batch: Columns) -> Iterator[Problem]:
-        """Yield the violations in the next batch, by row, up to a hundred in the whole trace."""
+    def feed(self, batch: Columns) -> None:
+        """Check the next ops."""
+        self._fingerprint.update(batch)
         columns = [np.ascontiguousarray(batch[name], dtype) for dtype, names in _COLUMNS.items() for name in names]
         addresses = (ctypes.c_void_p * len(columns))(*(column.ctypes.data for column in columns))
-        count = len(columns[0])
+        rows = len(columns[0])
         broken = ctypes.POINTER(_Broken)()
-        violations = ctypes.c_int64()
-        begin = self._row
-        self._row += count
-        described = _feed(self._state, addresses, count, ctypes.byref(broken), ctypes.byref(violations))
-        self.violations = violations.value
-        for i in range(described):
-            column, rule = _RULES[broken[i].rule]
-            value = batch[column][broken[i].row - begin].item()
-            yield Problem(broken[i].row, column, value, rule.format(self._ops - 1))
+        count = ctypes.c_int64()
+        described = _CORE.invariants_feed(self._state, addresses, rows, ctypes.byref(broken), ctypes.byref(count))
+        self.count = count.value
+        for place in broken[:described]:
+            column, rule = _RULES[place.rule]
+            value = batch[column][place.row - self._row].item()
+            self.problems.append(Problem(place.row, column, value, rule.format(self._ops - 1)))
+        self._row += rows
 
-    def finish(self, counts: dict[str, int]) -> Iterator[Problem]:
-        """Yield the violations that only the whole trace shows.
-
-        Args:
-            counts: the counts in the trace's metadata, to be compared with the ops.
-        """
-        out = np.zeros(len(_Seen._fields), np.int64)
-        _counts(self._state, out.ctypes.data)
-        seen = _Seen(*out.tolist())
-        ids = {
-            "session_id": (seen.last_session, seen.missing_session),
-            "user_id": (seen.last_user, seen.missing_user),
-        }
-        for name, (last, missing) in ids.items():
+    def finish(self) -> None:
+        """Check the trace as a whole, after its last ops."""
+        seen = np.zeros(9, np.int64)  # as `invariants_counts` writes them; -1: none
+        _CORE.invariants_counts(self._state, seen.ctypes.data)
+        found = []
+        for name, (last, missing) in {"session_id": seen[4:6].tolist(), "user_id": seen[7:9].tolist()}.items():
             if 0 <= missing < last:
-                yield Problem(None, name, last, f"ids are dense, but {missing} never appears")
-        actual = {
-            "ops": seen.ops,
-            "requests": seen.last_request + 1,
-            "keys": seen.last_key + 1,
-            "sessions": seen.sessions,
-            "users": seen.users,
-        }
+                found.append(Problem(None, name, last, f"ids are dense, but {missing} never appears"))
+        ops, last_request, last_key, sessions, users = seen[[0, 1, 2, 3, 6]].tolist()
+        actual = {"ops": ops, "requests": last_request + 1, "keys": last_key + 1, "sessions": sessions, "users": users}
         for name, number in actual.items():
-            if name in counts and counts[name] != number:
-                yield Problem(None, f"counts.{name}", counts[name], f"the ops give {number}")
+            recorded = self._metadata.counts.get(name, number)
+            if recorded != number:
+                found.append(Problem(None, f"counts.{name}", recorded, f"the ops give {number}"))
+        fingerprint = self._fingerprint.hexdigest()
+        if fingerprint != self._metadata.fingerprint:
+            found.append(Problem(None, "fingerprint", self._metadata.fingerprint, f"the ops give {fingerprint}"))
+        self.problems += found
+        self.count += len(found)
 
     def __del__(self) -> None:
         if getattr(self, "_state", None) is not None:
-            _free(self._state)
+            _CORE.invariants_free(self._state)
             self._state = None

@@ -1,9 +1,8 @@
 """Trace files, opened for reading."""
 
-from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,56 +14,11 @@ from numpy.typing import NDArray
 
 from tracegen.errors import InputError, check_is_file, quote_value
 from tracegen.trace.columns import DTYPES, ENUMS, SCHEMA, Columns, split_rows
-from tracegen.trace.invariants import Invariants, Problem
-from tracegen.trace.metadata import Fingerprint, Metadata, read_metadata
+from tracegen.trace.invariants import TraceCheck
+from tracegen.trace.metadata import read_metadata
 
 if TYPE_CHECKING:
     import polars as pl
-
-
-@dataclass(frozen=True)
-class Violations:
-    """The violations of a trace.
-
-    Attributes:
-        first: the first hundred of rows, then those of the file as a whole.
-        count: number of all violations.
-    """
-
-    first: list[Problem]
-    count: int
-
-
-class TraceCheck:
-    """Checker of a trace's invariants and fingerprint, fed batch by batch.
-
-    Args:
-        ops: number of ops in the trace.
-        metadata: the trace's metadata, whose counts and fingerprint the ops must confirm.
-    """
-
-    def __init__(self, ops: int, metadata: Metadata) -> None:
-        self._metadata = metadata
-        self._invariants = Invariants(ops)
-        self._fingerprint = Fingerprint()
-
-    @property
-    def row_violations(self) -> int:
-        """Number of violations in the rows so far."""
-        return self._invariants.violations
-
-    def feed(self, batch: Columns) -> list[Problem]:
-        """Check the next ops; return their violations, up to a hundred in the whole trace."""
-        self._fingerprint.update(batch)
-        return list(self._invariants.feed(batch))
-
-    def finish(self) -> Iterator[Problem]:
-        """Yield the violations of the trace as a whole, after its last ops."""
-        yield from self._invariants.finish(self._metadata.counts)
-        fingerprint = self._fingerprint.hexdigest()
-        recorded = self._metadata.fingerprint
-        if fingerprint != recorded:
-            yield Problem(None, "fingerprint", recorded, f"the ops give {fingerprint}")
 
 
 BATCH_OPS: Final = 1 << 16
@@ -205,20 +159,17 @@ class Trace:
         decoded: NDArray[Any] = codes.to_numpy()
         return decoded.astype(np.uint8)
 
-    def violations(self) -> Violations:
-        """Find the violations of the format: of rows in their order, then of the file as a whole.
+    def violations(self) -> TraceCheck:
+        """Find the violations of the format.
 
         Raises:
             InputError: as `batches`.
         """
-        check = TraceCheck(self.ops, self.metadata)
-        of_rows = [problem for batch in self.batches() for problem in check.feed(batch)]
-        of_file = list(check.finish())
-        return Violations([*of_rows, *of_file], check.row_violations + len(of_file))
-
-    def problems(self) -> list[Problem]:
-        """Find the first hundred violations of rows, and those of the file as a whole."""
-        return self.violations().first
+        found = TraceCheck(self.ops, self.metadata)
+        for batch in self.batches():
+            found.feed(batch)
+        found.finish()
+        return found
 
     def check(self) -> None:
         """Refuse the trace if it breaks the format.
@@ -236,29 +187,25 @@ class Trace:
         Raises:
             InputError: as `batches` and `check`.
         """
-        check = TraceCheck(self.ops, self.metadata)
-        waiting: deque[tuple[Columns, Future[list[Problem]]]] = deque()
-        with ThreadPoolExecutor(1) as pool:  # checks a batch while the next one is read
-            for batch in self.batches(size):
-                waiting.append((batch, pool.submit(check.feed, batch)))
-                if len(waiting) > 1:
-                    yield self._require_sound(*waiting.popleft())
-            while waiting:
-                yield self._require_sound(*waiting.popleft())
-        of_file = list(check.finish())
-        self._refuse(Violations(of_file, len(of_file)))
+        found = TraceCheck(self.ops, self.metadata)
+        with ThreadPoolExecutor(1) as pool:
+            checked = ((batch, pool.submit(found.feed, batch)) for batch in self.batches(size))
+            # In pairs, so that a batch is checked while the next one is read.
+            for current, _ in pairwise(chain(checked, [None])):
+                assert current is not None
+                batch, check = current
+                check.result()
+                if found.count:
+                    self.check()  # which counts the violations of the whole trace
+                yield batch
+        found.finish()
+        self._refuse(found)
 
-    def _require_sound(self, batch: Columns, problems: "Future[list[Problem]]") -> Columns:
-        """Return the batch if its check found nothing; else check the whole trace and refuse it."""
-        if problems.result():
-            self.check()
-        return batch
-
-    def _refuse(self, violations: Violations) -> None:
+    def _refuse(self, found: TraceCheck) -> None:
         """Raise an InputError if there are any violations."""
-        if violations.count:
-            others = f" ({violations.count - 1:,} more)" if violations.count > 1 else ""
-            problem = f"{self.path}, {violations.first[0]}{others}"
+        if found.count:
+            others = f" ({found.count - 1:,} more)" if found.count > 1 else ""
+            problem = f"{self.path}, {found.problems[0]}{others}"
             raise InputError(problem, f"`tracegen validate {self.path}` lists them")
 
 

@@ -15,7 +15,7 @@ from tests.support.command_line import Run, sentence
 @pytest.mark.usefixtures("series_here")
 def test_qos_on_a_throttled_tier_finds_the_users_computed_from_its_speed(run: Run, tmp_path: Path) -> None:
     trace = write_closed_loop(tmp_path / "t.parquet", 14, 30)
-    assert not list(trace.problems())
+    assert not trace.violations().problems
     target_ms = 840
     command = (
         "replayer", "autoscale", trace.path, "--mode", "qos", "--metric", "e2e_p50_ms", "--target", target_ms,

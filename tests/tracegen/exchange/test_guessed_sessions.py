@@ -12,8 +12,7 @@ from tests.support.doubts import found
 from tests.support.imports import imported, ops
 from tests.support.traces import joined
 from tests.support.workloads import rows as rows_of
-from tracegen.exchange.convert import export_trace
-from tracegen.formats.export import ExportOptions
+from tests.tracegen.export.exports import export_trace
 from tracegen.schema import DECODE, READ, Trace, has_guessed_sessions
 
 SECOND = 10**9
@@ -65,7 +64,7 @@ def test_consecutive_decode_reads_are_batches_of_tokens(tmp_path: Path) -> None:
 
 
 def test_an_exported_io_log_is_imported_with_its_decode_reads(demo: Trace, tmp_path: Path) -> None:
-    export_trace("mlcommons", demo, tmp_path / "io.csv", ExportOptions(64))
+    export_trace("mlcommons", demo, tmp_path / "io.csv", 64)
     back, before = ops(imported("mlcommons", tmp_path / "io.csv", tmp_path / "t.parquet", bytes_per_token=64)), None
     before = joined(list(demo.batches()))
     for name in ("op", "phase", "key", "tokens"):

@@ -16,10 +16,9 @@ from tests.support.command_line import Run
 from tests.support.imports import AZURE, EXCERPT, FULL, imported, lines, ops
 from tests.support.paths import ROOT
 from tests.support.workloads import rows as rows_of
+from tests.tracegen.export.exports import export_trace
 from tracegen.errors import InputError
-from tracegen.exchange.convert import export_trace
 from tracegen.formats import EXPORTS, FORMATS, IMPORTS
-from tracegen.formats.export import ExportOptions
 from tracegen.schema import Trace
 
 # Pinned for ever: the excerpt as imported by default.
@@ -71,7 +70,7 @@ def test_plans_of_mooncakes_trace_have_the_published_hits(tmp_path: Path) -> Non
     assert (two.hits.cpu, two.hits.nvme) == (12_831, 48_090)
     assert (two.promotions, two.demotions.cpu_nvme, two.drops) == (48_090, 274_669, 217_579)
     back = tmp_path / "back.jsonl"
-    export_trace("mooncake", imported("mooncake", FULL, tmp_path / "t.parquet"), back, ExportOptions())
+    export_trace("mooncake", imported("mooncake", FULL, tmp_path / "t.parquet"), back)
     assert [json.loads(a) for a in back.read_text().splitlines()] == [
         json.loads(a) for a in FULL.read_text().splitlines()
     ]
@@ -94,7 +93,7 @@ def test_the_excerpt_makes_its_pinned_trace_and_survives_a_round_trip(tmp_path: 
     assert trace.metadata.fingerprint == GOLDEN
     assert trace.metadata.block_tokens == 512
     assert trace.metadata.prefix_chained
-    export_trace("mooncake", trace, tmp_path / "back.jsonl", ExportOptions())
+    export_trace("mooncake", trace, tmp_path / "back.jsonl")
     assert [json.loads(a) for a in (tmp_path / "back.jsonl").read_text().splitlines()] == [
         json.loads(a) for a in EXCERPT.read_text().splitlines()
     ]
@@ -291,15 +290,6 @@ def test_the_import_and_export_commands_work(run: Run, tmp_path: Path) -> None:
     bad.write_text(EXCERPT.read_text() + "nonsense\n")
     left_out = run("tracegen", "import", "mooncake", bad, "--skip-bad", "-o", tmp_path / "b.parquet")
     assert "1 bad row left out: not JSON" in left_out.stderr
-    chats = run(
-        "tracegen",
-        "import",
-        "sharegpt",
-        ROOT / "tracegen" / "recipes" / "sample_sharegpt.json",
-        "-o",
-        tmp_path / "c.parquet",
-    )
-    assert "78 sessions" in chats.stdout
 
 
 def test_the_table_holds_every_format() -> None:
@@ -311,6 +301,6 @@ def test_the_table_holds_every_format() -> None:
 
     from tracegen.commands.convert import export, import_
 
-    for command, names in ((import_, [*IMPORTS, "sharegpt"]), (export, EXPORTS)):
+    for command, names in ((import_, IMPORTS), (export, EXPORTS)):
         assert all(name in (command.help or "") for name in names)
     assert set(IMPORTS) == {"mooncake", "bailian", "weka", "burstgpt", "azure", "mlcommons", "kvcache-simulator"}

@@ -1,15 +1,25 @@
 """Rows and requests of a trace, as the reader of an export should find them."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from tracegen.formats.export import ExportOptions
+from tracegen.exchange import convert
+from tracegen.formats import FORMATS
+from tracegen.formats.format import Export
 from tracegen.schema import Trace
 
 STEPS = [("w", 0, 5), ("w", 1, 7), ("r", 0, 5), ("d", 1, 7), ("x", 0, 5), ("r", 1, 7), ("r", 1, 7)]
-BYTES = ExportOptions(bytes_per_token=1000)
+
+
+def export_trace(
+    name: str, trace: Trace, output: Path, bytes_per_token: int = 1000, *, force: bool = False
+) -> dict[str, int]:
+    """Write a trace in a format; bytes are for the formats that count them."""
+    size = bytes_per_token if FORMATS[name].counts_bytes else 0
+    return convert.export_trace(name, Export(trace, output, size, force))
 
 
 def rows_of(trace: Trace) -> Iterator[dict[str, Any]]:

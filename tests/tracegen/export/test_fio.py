@@ -8,10 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.support import traces
-from tests.tracegen.export.exports import BYTES, rows_of
+from tests.tracegen.export.exports import export_trace, rows_of
 from tracegen.errors import InputError
-from tracegen.exchange.convert import export_trace
-from tracegen.formats.export import ExportOptions
 from tracegen.schema import Trace
 
 
@@ -19,7 +17,7 @@ def test_fio_runs_the_job_and_moves_the_bytes(small: Trace, tmp_path: Path) -> N
     if not shutil.which("fio"):
         pytest.skip("needs fio")
     log = tmp_path / "trace.iolog"
-    counts = export_trace("fio", small, log, ExportOptions(bytes_per_token=1_000_000))
+    counts = export_trace("fio", small, log, 1_000_000)
     lines = log.read_text().splitlines()
     assert lines[:3] == ["fio version 3 iolog", "1 kv-cache.data add", "1 kv-cache.data open"]
     assert lines[3:5] == ["1 kv-cache.data write 0 4194304", "1 kv-cache.data write 4194304 806912"]
@@ -36,7 +34,7 @@ def test_fio_runs_the_job_and_moves_the_bytes(small: Trace, tmp_path: Path) -> N
 
 
 def test_the_iolog_record_by_record(office: Trace, tmp_path: Path) -> None:
-    counts = export_trace("fio", office, tmp_path / "t.iolog", ExportOptions(bytes_per_token=131_071))
+    counts = export_trace("fio", office, tmp_path / "t.iolog", 131_071)
     first, add, open_, *lines, close = (tmp_path / "t.iolog").read_text().splitlines()
     assert [first, add, open_] == ["fio version 3 iolog", "1 kv-cache.data add", "1 kv-cache.data open"]
     places: dict[int, int] = {}
@@ -63,7 +61,7 @@ def test_fio_keeps_the_times_and_writes_to_the_named_file(tmp_path: Path) -> Non
     batch = traces.columns([("w", 0, 4), ("r", 0, 4), ("r", 0, 4)], time_ns=[0, 400_000_000, 800_000_000])
     log, data = tmp_path / "a folder" / "t.iolog", tmp_path / "device"
     log.parent.mkdir()
-    export_trace("fio", traces.write(tmp_path / "t.parquet", batch), log, ExportOptions(bytes_per_token=1024))
+    export_trace("fio", traces.write(tmp_path / "t.parquet", batch), log, 1024)
     job = log.with_name("t.iolog.fio")
     job.write_text(job.read_text().replace("\nreplay_no_stall=1", ""))
     command = ["fio", "--output-format=json", f"--replay_redirect={data}", str(job)]
@@ -78,5 +76,5 @@ def test_fio_keeps_the_times_and_writes_to_the_named_file(tmp_path: Path) -> Non
 def test_paths_that_fio_cannot_parse_are_refused(name: str, small: Trace, tmp_path: Path) -> None:
     (tmp_path / name).mkdir()
     with pytest.raises(InputError, match="fio reads only plain logs"):
-        export_trace("fio", small, tmp_path / name / ("t.iolog" if "zst" not in name else name), BYTES)
+        export_trace("fio", small, tmp_path / name / ("t.iolog" if "zst" not in name else name))
     assert not list((tmp_path / name).iterdir())

@@ -8,15 +8,13 @@ import pytest
 
 from tests.support import traces
 from tests.support.imports import EXCERPT, imported
-from tests.tracegen.export.exports import BYTES, _sized
+from tests.tracegen.export.exports import _sized, export_trace
 from tracegen.errors import InputError
-from tracegen.exchange.convert import export_trace
-from tracegen.formats.export import ExportOptions
 from tracegen.schema import Trace
 
 
 def test_oracle_general_record_by_record(small: Trace, tmp_path: Path) -> None:
-    counts = export_trace("oracle-general", small, tmp_path / "t.bin", BYTES)
+    counts = export_trace("oracle-general", small, tmp_path / "t.bin")
     assert counts == {"records": 6, "deletes_left_out": 1}
     found = list(struct.iter_unpack("<IQIq", (tmp_path / "t.bin").read_bytes()))
     assert found == [
@@ -27,7 +25,7 @@ def test_oracle_general_record_by_record(small: Trace, tmp_path: Path) -> None:
 def test_oracle_general_next_accesses_of_a_long_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trace = imported("mooncake", EXCERPT, tmp_path / "t.parquet")
     monkeypatch.setattr(Trace, "batches", lambda self, size=997, more=(): _sized(self, 997))
-    export_trace("oracle-general", trace, tmp_path / "t.bin", BYTES)
+    export_trace("oracle-general", trace, tmp_path / "t.bin")
     found = list(struct.iter_unpack("<IQIq", (tmp_path / "t.bin").read_bytes()))
     later: dict[int, int] = {}
     for number in range(len(found) - 1, -1, -1):
@@ -38,7 +36,7 @@ def test_oracle_general_next_accesses_of_a_long_trace(tmp_path: Path, monkeypatc
 def test_libcachesim_reads_it_and_hits_as_lru_and_belady(blocks: Trace, tmp_path: Path) -> None:
     lib = pytest.importorskip("libcachesim")
     path = tmp_path / "t.oracleGeneral"
-    export_trace("oracle-general", blocks, path, ExportOptions(bytes_per_token=1))
+    export_trace("oracle-general", blocks, path, 1)
     reader = lib.TraceReader(str(path), lib.TraceType.ORACLE_GENERAL_TRACE)
     keys = [key for batch in blocks.batches() for key in batch["key"].tolist()]
     seen = [(request.obj_id, request.obj_size, request.next_access_vtime) for request in reader]
@@ -81,8 +79,8 @@ def optimal_hits(keys: list[int], capacity: int) -> int:
 def test_objects_and_times_beyond_32_bits_are_refused(tmp_path: Path) -> None:
     trace = traces.write(tmp_path / "t.parquet", traces.columns([("w", 0, 5), ("w", 1, 70)]))
     with pytest.raises(InputError, match="row 1: 4690000000 bytes"):
-        export_trace("oracle-general", trace, tmp_path / "t.bin", ExportOptions(bytes_per_token=67_000_000))
+        export_trace("oracle-general", trace, tmp_path / "t.bin", 67_000_000)
     late = traces.columns([("w", 0, 5), ("w", 1, 70)], time_ns=[0, 2**32 * 10**9])
     with pytest.raises(InputError, match="row 1: 4294967296 seconds"):
-        export_trace("oracle-general", traces.write(tmp_path / "t.parquet", late), tmp_path / "t.bin", BYTES)
+        export_trace("oracle-general", traces.write(tmp_path / "t.parquet", late), tmp_path / "t.bin")
     assert [path.name for path in tmp_path.iterdir()] == ["t.parquet"]

@@ -4,13 +4,12 @@ import csv
 from decimal import Decimal
 from pathlib import Path
 
-from tests.tracegen.export.exports import BYTES, rows_of
-from tracegen.exchange.convert import export_trace
+from tests.tracegen.export.exports import export_trace, rows_of
 from tracegen.schema import Trace
 
 
 def test_mlcommons_record_by_record(office: Trace, tmp_path: Path) -> None:
-    counts = export_trace("mlcommons", office, tmp_path / "io.csv", BYTES)
+    counts = export_trace("mlcommons", office, tmp_path / "io.csv")
     with (tmp_path / "io.csv").open(newline="") as file:
         found = list(csv.DictReader(file))
     assert counts == {"rows": len(found), "deletes_left_out": 0}
@@ -23,7 +22,7 @@ def test_mlcommons_record_by_record(office: Trace, tmp_path: Path) -> None:
 
 
 def test_mlcommons_rows(small: Trace, tmp_path: Path) -> None:
-    export_trace("mlcommons", small, tmp_path / "io.csv", BYTES)
+    export_trace("mlcommons", small, tmp_path / "io.csv")
     lines = (tmp_path / "io.csv").read_text().splitlines()
     assert lines[:3] == [
         "Timestamp,Operation,Object_Size_Bytes,Tier,Key,Phase",

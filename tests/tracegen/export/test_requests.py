@@ -16,10 +16,8 @@ from replayer.planning.moves import HIT
 from replayer.planning.plan import Plan, PlanOptions
 from tests.support import traces
 from tests.support.imports import EXCERPT, FULL, imported
-from tests.tracegen.export.exports import _sized, requests_of, rows_of
+from tests.tracegen.export.exports import _sized, export_trace, requests_of, rows_of
 from tracegen.errors import InputError
-from tracegen.exchange.convert import export_trace
-from tracegen.formats.export import ExportOptions
 from tracegen.schema import Trace
 
 
@@ -28,7 +26,7 @@ def test_requests_record_by_record(
     format_: str, office: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Trace, "batches", lambda self, size=0, more=(): _sized(self, 199))
-    counts = export_trace(format_, office, tmp_path / "t.jsonl", ExportOptions())
+    counts = export_trace(format_, office, tmp_path / "t.jsonl")
     found = [json.loads(line, parse_float=Decimal) for line in (tmp_path / "t.jsonl").read_text().splitlines()]
     if format_ == "mooncake":
         assert found.pop(0) == {"block_size": 64}, "a header, as its blocks are not of 512 tokens"
@@ -52,7 +50,7 @@ def test_an_interleaved_prefill_is_refused(tmp_path: Path) -> None:
     batch = traces.columns([("w", 0, 8), ("w", 1, 8), ("w", 2, 8)], requests=[0, 1, 0], step=[0, 0, 1])
     trace = traces.write(tmp_path / "t.parquet", batch, block_tokens=8)
     with pytest.raises(InputError, match="row 2: the prefill of request 0 continues"):
-        export_trace("mooncake", trace, tmp_path / "o", ExportOptions())
+        export_trace("mooncake", trace, tmp_path / "o")
     assert [path.name for path in tmp_path.iterdir()] == ["t.parquet"]
 
 
@@ -65,8 +63,8 @@ def test_mooncake_rows_with_sessions_and_delays(tmp_path: Path) -> None:
         new_tokens=[0, 9, 0, 0, 3, 1], think_ns=[0, 0, 2_000_000, 0, 0, 0],
     )  # fmt: skip
     trace = traces.write(tmp_path / "t.parquet", batch, block_tokens=512)
-    assert not list(trace.problems())
-    export_trace("mooncake", trace, tmp_path / "t.jsonl", ExportOptions())
+    assert not trace.violations().problems
+    export_trace("mooncake", trace, tmp_path / "t.jsonl")
     assert [json.loads(line) for line in (tmp_path / "t.jsonl").read_text().splitlines()] == [
         {"timestamp": 0, "input_length": 612, "output_length": 9, "hash_ids": [0, 1], "session_id": "s0"},
         {"timestamp": 3, "input_length": 1024, "output_length": 3, "hash_ids": [0, 2], "session_id": "s0", "delay": 2},
@@ -79,7 +77,7 @@ def test_kvcache_simulators_own_lru_agrees_with_its_rule_and_our_plan(blocks: Tr
     pytest.importorskip("kvcache_sim")
     path, capacities = tmp_path / "t.jsonl", (16, 64, 1024, 2048, 4096)
     trace = imported("mooncake", EXCERPT, tmp_path / "t.parquet")
-    export_trace("kvcache-simulator", trace, path, ExportOptions())
+    export_trace("kvcache-simulator", trace, path)
     # A block of 512 tokens of this model is 64 MiB.
     budgets = ",".join(str(blocks // 16) for blocks in capacities)
     command = ["--trace", path, "--model", "llama-3.1-8b", "--backend", "python", "--policies", "lru"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from tests.tracegen.readers.reading import GOOD, HEADERS, LINES, conversation, jsonl, read, read_rows, turn
+from tests.tracegen.readers.reading import GOOD, HEADERS, LINES, conversation, jsonl, read, turn
 from tracegen.errors import InputError
 from tracegen.formats import IMPORTS
 from tracegen.formats import rows as calls
@@ -57,16 +57,11 @@ def compressed(path: Path, content: bytes, suffix: str) -> Path:
 
 @pytest.mark.parametrize("suffix", [".gz", ".zst"])
 def test_compressed_files(file: Path, suffix: str) -> None:
-    """Files may be concatenated; the hash is that of the compressed bytes."""
+    """Files may be concatenated."""
     row = jsonl(GOOD["mooncake"]).encode()
     path = compressed(file, row, suffix)
     path.write_bytes(path.read_bytes() * 2)
-    found, rows = read_rows("mooncake", path)
-    assert len(found) == 2
-    file.write_bytes(path.read_bytes())
-    plain = Rows(file, skip_bad=True)
-    assert list(plain.lines()) == []
-    assert plain.sha256 == rows.sha256
+    assert len(read("mooncake", path)) == 2
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".zst"])
@@ -127,4 +122,4 @@ def test_lines_are_numbered_across_blank_ones(file: Path) -> None:
     """A whole chunk of the file may be blank."""
     blank = b" \n" * (3 << 19)
     file.write_bytes(b"a\n" + blank + b"  b\r\n\n c")
-    assert list(Rows(file).lines()) == [(1, "a"), ((3 << 19) + 2, "  b"), ((3 << 19) + 4, " c")]
+    assert list(Rows(file).lines()) == [(1, b"a"), ((3 << 19) + 2, b"  b\r"), ((3 << 19) + 4, b" c")]

@@ -24,7 +24,7 @@ def test_a_shipped_recipe_makes_its_pinned_trace_and_plans(path: Path, tmp_path:
     made = generate(load_recipe(path, {}), tmp_path / "t.parquet")
     assert made.fingerprint == PINNED[path.stem]
     if made.counts["ops"] < 10**6:
-        assert not list(Trace(tmp_path / "t.parquet").problems())
+        assert not Trace(tmp_path / "t.parquet").violations().problems
     more = () if load_recipe(path, {}).replay.model else ("--model", "llama3.1-8b")
     planned = {order: plan(tmp_path / "t.parquet", "--order", order, *more) for order in ("trace", "reference")}
     assert {order: summary["plan_fingerprint"] for order, summary in planned.items()} == PLANS[path.stem]
