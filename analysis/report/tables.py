@@ -1,4 +1,4 @@
-"""What was tested, in lines and in tables: figures of all metrics, machine and settings, what they mean."""
+"""Lines and tables of what was tested: figures of all metrics, machine and settings, what they mean."""
 
 from collections.abc import Iterator, Mapping
 from itertools import chain
