@@ -159,7 +159,6 @@ class Chart(Struct, frozen=True, kw_only=True):
         rules: lines across it.
         section: heading of the part of a page under which it stands.
         is_folded: whether a page shows it only when it is opened.
-        data: tables of its numbers; empty to show the rows.
     """
 
     name: str
@@ -175,7 +174,6 @@ class Chart(Struct, frozen=True, kw_only=True):
     rules: Sequence[Rule] = ()
     section: str = "Charts"
     is_folded: bool = False
-    data: Sequence[Table] = ()
 
 
 class DoubtLine(Struct, frozen=True, kw_only=True):

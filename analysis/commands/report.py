@@ -78,7 +78,7 @@ def report(
     else:
         paths = find_runs(runs)
         named = [parse_label(text) for text in label] or _name_folders(runs, paths)
-        answer = make_report(gather(paths, targets, baseline, progress=show_progress, title=title, labels=named))
+        answer = make_report(gather(paths, targets, baseline, progress=show_progress, labels=named), title)
     output.show(answer, form or ("" if output.file or output.charts else "txt"))
 
 

@@ -2,23 +2,26 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from itertools import product
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import polars as pl
+from msgspec import to_builtins
+from msgspec.structs import replace
 
 from analysis.comparison.compare import Comparison, Pair
 from analysis.comparison.matching import Configuration
 from analysis.comparison.ratios import EQUAL_WORK, Measured, Ratio
 from analysis.comparison.sentences import describe_comparison, describe_pair, describe_verdict, format_interval
 from analysis.comparison.trials import Systems
-from analysis.comparison.warnings import abbreviate_runs, count_doubts, list_doubt_kinds
-from analysis.metrics.catalogue import CATALOGUE
+from analysis.comparison.warnings import describe_doubts, describe_runs
+from analysis.metrics.catalogue import CATALOGUE, describe
 from analysis.metrics.headlines import heading, scale
 from analysis.summary.run_summary import is_thin
 from tracegen.errors import format_count
 from views.answer import Answer, Column, Table
-from views.numbers import ABSENT, format_alike, format_number
+from views.numbers import format_alike, format_number
 
 BRIEF: Final = (EQUAL_WORK, "wall_clock_tok_s", "nvme_read_gib_s", "nvme_read_p95_ms", "ttfb_p95_ms")
 """The metrics that have rows if there are several configurations or systems."""
@@ -61,19 +64,17 @@ def answer_comparison(comparison: Comparison, runs: Sequence[str], found: Mappin
     Args:
         comparison: systems against one of them.
         runs: lines on the runs of each system.
-        found: entries of its JSON beside those of the comparison.
+        found: entries of its JSON beside those of the comparison; `doubts` is one.
     """
     table = tabulate_rows(comparison)
-    trials = [trial for own in comparison.trials.values() for trial in own]
-    doubts = count_doubts(trials)
-    notes = [*table.notes, *([list_doubt_kinds(doubts, len(trials))] if doubts else [])]
-    ratios = Table(name="ratios", title="Ratios at equal work", columns=table.columns, rows=table.rows, notes=notes)
+    count = sum(map(len, comparison.trials.values()))
+    notes = [*table.notes, *describe_doubts(found["doubts"], count)]
     records = [row for pair in comparison.pairs for row in _list_records(comparison, pair)]
     return Answer(
         title=table.title,
         subject=[*runs, *([] if table.rows else notes)],
         sentence=describe_comparison(comparison),
-        tables=[ratios],
+        tables=[replace(table, name="ratios", title="Ratios at equal work", notes=notes)],
         records=pl.DataFrame(records, _RECORD),
         data={**found, **convert_comparison(comparison)},
     )
@@ -88,8 +89,7 @@ def describe_sets(systems: Systems, left_out: Mapping[Path, str]) -> list[str]:
     """
     lines, predicted = [], []
     for system, own in systems.items():
-        paths = abbreviate_runs([str(trial.run.path) for trial in own])
-        lines.append(f"{system}: {format_count(len(own), 'run')}: {paths}")
+        lines.append(describe_runs(system, [str(trial.run.path) for trial in own]))
         profiles = dict.fromkeys(filter(None, (trial.summary.describe_profile() for trial in own)))
         if profiles:
             predicted.append(f"PREDICTED, not measured: {system}: with {' and '.join(profiles)}")
@@ -107,11 +107,16 @@ def tabulate_rows(comparison: Comparison) -> Table:
     warnings = [f"WARNING: {warning}" for warning in comparison.warnings]
     return Table(
         name="comparison",
-        title=f"{', '.join(pair.name for pair in comparison.pairs)} against {comparison.baseline}",
+        title=name_comparison(comparison),
         columns=[*map(Column, ("", comparison.baseline, name, "ratio", "95% interval", ""))],
         rows=rows,
         notes=[*list_remarks(comparison), *warnings],
     )
+
+
+def name_comparison(comparison: Comparison) -> str:
+    """Return which systems are compared with which."""
+    return f"{', '.join(pair.name for pair in comparison.pairs)} against {comparison.baseline}"
 
 
 def list_rows(comparison: Comparison) -> list[Row]:
@@ -124,31 +129,21 @@ def list_rows(comparison: Comparison) -> list[Row]:
     rows = []
     for metric in compared[0].ratios if is_single and not compared[0].each else BRIEF:
         for pair in compared:
-            if metric not in pair.ratios or _has_nothing(pair.ratios[metric]):
+            if metric not in pair.ratios:
                 continue
-            names = [] if is_single else [pair.name]
-            whole = ", ".join([*names, "all configurations"] if pair.each else names)
-            for head, ratios in ({whole: pair.ratios} | (pair.each if is_single else {})).items():
-                if metric in ratios:
-                    rows.append(_make_row(head, pair, ratios[metric]))
+            names = [*([] if is_single else [pair.name]), *(["all configurations"] if pair.each else [])]
+            parts = {", ".join(names): pair.ratios} | (pair.each if is_single else {})
+            for place, ratios in parts.items():
+                label = ": ".join(filter(None, (_name_row(metric, pair), place)))
+                rows.append(Row(label, *format_means(pair, ratios[metric]), ratios[metric]))
     return rows
-
-
-def _make_row(head: str, pair: Pair, ratio: Ratio) -> Row:
-    label = ": ".join(filter(None, (_name_row(ratio.metric, pair), head)))
-    return Row(label, *format_means(pair, ratio), ratio)
-
-
-def _has_nothing(ratio: Ratio) -> bool:
-    """Return whether a metric has neither a ratio nor values: then a remark says why."""
-    return ratio.ratio is None and ratio.means == (None, None)
 
 
 def _name_row(metric: str, pair: Pair) -> str:
     """Return a metric's label and unit in the words of a comparison."""
     if metric == EQUAL_WORK:
         return f"equal work, {'GiB/s' if _is_of_bytes(pair) else 'tokens/s of prompts and answers'}"
-    label = heading(metric) if metric in CATALOGUE else metric
+    label = heading(metric)
     for words, shorter in _SHORTER.items():
         label = label.replace(words, shorter)
     return label
@@ -162,15 +157,18 @@ def format_means(pair: Pair, ratio: Ratio) -> tuple[str, str]:
     """Format the means of baseline and system alike; empty over several configurations."""
     if ratio.means == (None, None):
         return "", ""
-    metric, known = ratio.metric, CATALOGUE.get(ratio.metric)
-    of_work = 2**30 if _is_of_bytes(pair) else 1
-    texts = format_alike(
-        [mean and (scale(metric, mean) if known else mean / of_work) for mean in reversed(ratio.means)],
-        "share" if known and known.is_share else "",
-    )
-    own = pair.measured[0].metrics
-    thin = [known is not None and any(is_thin(metric, trial) for trial in own[name]) for name in (ratio.b, ratio.a)]
-    old, new = (f"({text})" if few else text for text, few in zip(texts, thin, strict=True))
+    metric, own = ratio.metric, pair.measured[0].metrics
+    if metric == EQUAL_WORK:
+        size = 2**30 if _is_of_bytes(pair) else 1
+        old, new = format_alike([mean and mean / size for mean in reversed(ratio.means)])
+        return old, new
+    means = [mean and scale(metric, mean) for mean in reversed(ratio.means)]
+    old, new = format_alike(means, "share" if describe(metric).is_share else "")
+    # A percentile that rests on too few samples is in brackets.
+    if any(is_thin(metric, trial) for trial in own[ratio.b]):
+        old = f"({old})"
+    if any(is_thin(metric, trial) for trial in own[ratio.a]):
+        new = f"({new})"
     return old, new
 
 
@@ -179,19 +177,10 @@ def list_remarks(comparison: Comparison) -> list[str]:
     pairs = comparison.compared
     remarks = [text for pair in pairs for one in pair.measured for text in _describe_span(one, pair)]
     remarks += [f"They differ in {'; '.join(pair.varied)}." for pair in pairs if pair.varied]
-    remarks += [text for pair in pairs for text in _list_missing(pair)]
     if len(comparison.pairs) > 1:
         remarks += [describe_pair(pair) for pair in comparison.pairs if pair.why]
     remarks += [f"Left out: {why}." for pair in pairs for why in pair.unmatched]
     return list(dict.fromkeys(remarks))
-
-
-def _list_missing(pair: Pair) -> list[str]:
-    """Return the metrics of a pair that have neither ratio nor values, a line for each reason."""
-    missing: dict[str, list[str]] = {}
-    for ratio in filter(_has_nothing, pair.ratios.values()):
-        missing.setdefault(ratio.why, []).append(_name_row(ratio.metric, pair))
-    return [f"Not compared: {'; '.join(metrics)}: {why}." for why, metrics in missing.items()]
 
 
 def _describe_span(measured: Measured, pair: Pair) -> Iterator[str]:
@@ -199,7 +188,7 @@ def _describe_span(measured: Measured, pair: Pair) -> Iterator[str]:
     equal = measured.equal
     start = f"{measured.configuration.name}: " if pair.each else ""
     if equal.reason:
-        yield f"{start}not compared: {equal.reason}; {equal.remedy}."
+        yield f"{start}not compared: {equal.refusal}."
         return
     amount = f"{equal.amount:,.0f} tokens of the trace"
     if equal.unit == "bytes":
@@ -224,48 +213,47 @@ def answer_statistics(
         runs: lines on the runs of the system.
         found: entries of its JSON beside the statistics; `warnings` is one.
     """
-    records = [
-        {
-            "configuration": one.name,
-            "system": system,
-            "predicted": any(trial.summary.prediction for trial in trials),
-            "metric": metric,
-            "unit": _get_unit(metric),
-            **asdict(one.statistics(system, metric)),
-        }
-        for metric in metrics
-        for one in configurations
-        for system, trials in one.trials.items()
-    ]
-    trials = sum(len(own) for one in configurations for own in one.trials.values())
+    records, rows = [], []
+    for metric, one in product(metrics, configurations):
+        for system, trials in one.trials.items():
+            stats = one.statistics(system, metric)
+            about = {
+                "configuration": one.name,
+                "system": system,
+                "predicted": any(trial.summary.prediction for trial in trials),
+                "metric": metric,
+                "unit": get_unit(metric),
+            }
+            records.append(about | asdict(stats))
+            label = f"{metric}, {one.name}" if len(configurations) > 1 else metric
+            mean, least, sd, *others = map(
+                format_number, (stats.mean, stats.more_than, stats.sd, stats.median, stats.low, stats.high)
+            )
+            rows.append([label, stats.n, mean if stats.more_than is None else f"> {least}", sd, stats.cv, *others])
+    count = sum(len(own) for one in configurations for own in one.trials.values())
     cut = "; runs were cut in time" if any(one.cut for one in configurations) else ""
-    columns = ("metric", "trials", "mean", "sd", "CV", "median", "from", "to")
+    table = Table(
+        name="statistics",
+        title="Means with their 95% intervals, each run over its own window",
+        columns=[
+            *map(Column, ("metric", "trials", "mean", "sd")),
+            Column("CV", "share"),
+            *map(Column, ("median", "from", "to")),
+        ],
+        rows=rows,
+    )
     return Answer(
         title="; ".join(one.name for one in configurations),
         subject=[*runs, *(f"WARNING: {warning}" for warning in found["warnings"])],
-        sentence=f"{format_count(trials, 'trial')} of {format_count(len(configurations), 'configuration')}{cut}.",
-        tables=[
-            Table(
-                name="statistics",
-                title="Means with their 95% intervals, each run over its own window",
-                columns=[*map(Column, columns)],
-                rows=[_list_statistics(row, has_name=len(configurations) > 1) for row in records],
-            )
-        ],
+        sentence=f"{format_count(count, 'trial')} of {format_count(len(configurations), 'configuration')}{cut}.",
+        tables=[table],
         records=pl.DataFrame(records, infer_schema_length=None),
         data={**found, "configurations": [_convert_configuration(one, metrics) for one in configurations]},
     )
 
 
-def _list_statistics(row: Mapping[str, Any], *, has_name: bool) -> list[str]:
-    name = f"{row['metric']}, {row['configuration']}" if has_name else row["metric"]
-    mean = format_number(row["mean"]) if row["more_than"] is None else f"> {format_number(row['more_than'])}"
-    cv = ABSENT if row["cv"] is None else f"{row['cv']:.1%}"
-    others = (format_number(row[name]) for name in ("median", "low", "high"))
-    return [name, str(row["n"]), mean, format_number(row["sd"]), cv, *others]
-
-
-def _get_unit(metric: str) -> str:
+def get_unit(metric: str) -> str:
+    """Return the unit of a metric; empty for anything else of a summary."""
     return CATALOGUE[metric].unit if metric in CATALOGUE else ""
 
 
@@ -293,10 +281,8 @@ def _convert_pair(pair: Pair) -> dict[str, object]:
             | {"equal_work": asdict(one.equal), "requests": one.requests}
             for one in pair.measured
         ],
-        "ratios": {metric: asdict(ratio) for metric, ratio in pair.ratios.items()},
-        "by_configuration": {
-            name: {metric: asdict(ratio) for metric, ratio in ratios.items()} for name, ratios in pair.each.items()
-        },
+        "ratios": to_builtins(pair.ratios),
+        "by_configuration": to_builtins(pair.each),
     }
 
 
@@ -320,15 +306,13 @@ def _list_records(comparison: Comparison, pair: Pair) -> Iterator[dict[str, obje
         "baseline": pair.baseline,
         "predicted": any(trial.summary.prediction for trial in trials),
     }
-    refused = [one for one in pair.measured if one.equal.reason]
-    for one in refused:
-        yield start | {"configuration": one.configuration.name, "why": f"{one.equal.reason}; {one.equal.remedy}"}
-    if pair.why and not refused:
-        yield start | {"configuration": "", "why": pair.why}
+    refused = {one.configuration.name: one.equal.refusal for one in pair.measured if one.equal.reason}
+    for configuration, why in (refused or ({"": pair.why} if pair.why else {})).items():
+        yield start | {"configuration": configuration, "why": why}
     whole = "all configurations" if pair.each else "".join(one.configuration.name for one in pair.measured)
     for configuration, ratios in {whole: pair.ratios, **pair.each}.items():
         for ratio in ratios.values():
             mean, baseline_mean = ratio.means
-            unit = f"{pair.measured[0].equal.unit}/s" if ratio.metric == EQUAL_WORK else _get_unit(ratio.metric)
+            unit = f"{pair.measured[0].equal.unit}/s" if ratio.metric == EQUAL_WORK else get_unit(ratio.metric)
             own = {"configuration": configuration, "unit": unit, "mean": mean, "baseline_mean": baseline_mean}
             yield start | asdict(ratio) | own

@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final
 
@@ -183,19 +183,21 @@ def _compare_pair(
     shown = [metric for metric in metrics if not _is_equal_work(measured, metric)]
     differing = [name for name in list_differing(systems.values()) if name != "unknown"]
     comparable = [one for one in measured if one.metrics]
-    refused = next((one.equal for one in measured if one.equal.reason), None)
-    each = {
-        one.configuration.name: compute_ratios([one], (name, baseline), shown, family)
-        for one in (comparable if len(measured) > 1 else ())
-    }
-    pair = Pair(
+    disturbance = find_disturbance(systems)
+    # One side on a busy machine may have made the difference.
+    withheld = disturbance.remark if disturbance.withholds else ""
+
+    def compute(chosen: Sequence[Measured]) -> dict[str, Ratio]:
+        return compute_ratios(chosen, (name, baseline), shown, family, withheld)
+
+    return Pair(
         name,
         baseline,
-        why=f"{refused.reason}; {refused.remedy}" if refused and not comparable else "",
+        why="" if comparable else next(one.equal.refusal for one in measured),
         measured=measured,
         metrics=shown,
-        ratios=compute_ratios(comparable, (name, baseline), shown, family) if comparable else {},
-        each=each,
+        ratios=compute(comparable) if comparable else {},
+        each={one.configuration.name: compute([one]) for one in comparable} if len(measured) > 1 else {},
         varied=_describe_varied(systems, drop_followers(differing)),
         unmatched=unmatched,
         warnings=[
@@ -204,24 +206,8 @@ def _compare_pair(
             *warn_of_machines(systems),
             *warn_of_work(configurations),
         ],
-        disturbance=find_disturbance(systems),
+        disturbance=disturbance,
     )
-    return _withhold(pair) if pair.disturbance.withholds else pair
-
-
-def _withhold(pair: Pair) -> Pair:
-    """Return a pair without verdicts, as the machine may have made the difference."""
-
-    def open_verdicts(ratios: Mapping[str, Ratio]) -> dict[str, Ratio]:
-        return {
-            metric: replace(ratio, verdict="no verdict", winner=None, why=pair.disturbance.remark)
-            if ratio.verdict in ("apart", "not apart")
-            else ratio
-            for metric, ratio in ratios.items()
-        }
-
-    each = {name: open_verdicts(ratios) for name, ratios in pair.each.items()}
-    return replace(pair, ratios=open_verdicts(pair.ratios), each=each)
 
 
 def _is_equal_work(measured: Sequence[Measured], metric: str) -> bool:

@@ -52,7 +52,7 @@ class Estimate:
         log: mean over strata of the difference of the mean logarithms.
         error: its standard error: Welch's, summed over strata; None if a stratum has one trial of a
             system.
-        freedom: Satterthwaite's degrees of freedom of the error; infinite if no value varies.
+        freedom: Satterthwaite's degrees of freedom of the error.
         systematic: half-width on the log scale that trials share and so cannot show.
     """
 
@@ -135,7 +135,7 @@ def estimate_ratio(strata: Sequence[Stratum], systematic: float = 0.0) -> Estima
         return Estimate(log, None, 0.0, systematic)
     variance = math.fsum(own for own, _ in variances)
     below = math.fsum(own**2 / freedom for own, freedom in variances)
-    freedom = variance**2 / below if below else math.inf
+    freedom = variance**2 / below if below else 1.0  # of no use without an error
     return Estimate(log, math.sqrt(variance) / len(strata), freedom, systematic)
 
 
@@ -162,18 +162,14 @@ def find_t(share: float, freedom: float) -> float:
 
     Args:
         share: from 0.5 to below 1.
-        freedom: degrees of freedom, at least 1; infinite for the normal distribution.
+        freedom: degrees of freedom, at least 1.
     """
-    if math.isinf(freedom):
-        return statistics.NormalDist().inv_cdf(share)
     angle = float(np.interp(2 * share - 1, _integrate(freedom), _ANGLES))
     return math.sqrt(freedom) * math.tan(angle)
 
 
 def _find_tail(t: float, freedom: float) -> float:
     """Return the share of Student's t above a value of at least 0."""
-    if math.isinf(freedom):
-        return 1 - statistics.NormalDist().cdf(t)
     angle = math.atan(t / math.sqrt(freedom))
     return (1 - float(np.interp(angle, _ANGLES, _integrate(freedom)))) / 2
 

@@ -3,12 +3,14 @@
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
 from analysis.comparison.intervals import Statistics, summarise_metric
 from analysis.comparison.trials import (
     LEADERS,
+    ConditionTexts,
     Systems,
     Trial,
     check_common_plan,
@@ -27,6 +29,7 @@ from tracegen.errors import InputError
 LABEL: Final = 24
 """Most characters of a name that a system is given."""
 _TIERS: Final = tuple(f"usable_bytes.{tier}" for tier in TIERS)
+_NO_TIERS: Final = [(name, "0") for name in _TIERS]
 
 Key = tuple[str, tuple[tuple[str, str], ...]]
 """A trace's fingerprint, and the conditions except the varied ones."""
@@ -78,15 +81,13 @@ def match_configurations(systems: Systems, vary: Sequence[str] = ()) -> tuple[li
     check_varied(vary, systems)
     groups = {system: group_trials(trials, vary) for system, trials in systems.items()}
     common, unmatched = find_common(groups)
-    for key in common:
-        for system, group in groups.items():
-            _check_unmixed(system, group[key])
-        _check_tiers([trial for group in groups.values() for trial in group[key]], vary)
-    names = name_configurations(common, next(iter(groups.values())))
-    matched = [
-        make_configuration(name, {system: group[key] for system, group in groups.items()})
-        for name, key in zip(names, common, strict=True)
-    ]
+    matched = []
+    for key, name in name_configurations(common, next(iter(groups.values()))).items():
+        trials = {system: group[key] for system, group in groups.items()}
+        for system, own in trials.items():
+            _check_unmixed(system, own)
+        _check_tiers([*chain(*trials.values())], vary)
+        matched.append(make_configuration(name, trials))
     return matched, unmatched
 
 
@@ -167,55 +168,48 @@ def _explain_stray(groups: Groups, system: str, key: Key) -> tuple[str, str]:
 
 
 def _check_unmixed(system: str, trials: Sequence[Trial]) -> None:
-    for name in find_differing(*map(conditions_of, trials)):
-        values = {format_condition(name, conditions_of(trial).get(name)) for trial in trials}
-        raise InputError(
-            f"{system} mixes runs with {name} {' and '.join(sorted(values))}",
-            "give each value its own set of runs",
-            subject=name,
-            setting="vary",
-        )
+    conditions = [*map(conditions_of, trials)]
+    for name in find_differing(*conditions):
+        problem = f"{system} mixes runs with {_list_values(name, conditions)}"
+        raise InputError(problem, "give each value its own set of runs", subject=name, setting="vary")
 
 
 def _check_tiers(trials: Sequence[Trial], vary: Sequence[str]) -> None:
     """Check that the conditions of a tier are the same in all runs that have the tier."""
-    conditions = [conditions_of(trial) for trial in trials]
+    conditions = [*map(conditions_of, trials)]
     for name, leader in LEADERS.items():
-        if not leader.startswith("usable_bytes.") or name in vary:
-            continue
         with_tier = [run for run in conditions if run.get(leader) != "0"]
-        if name in find_differing(*with_tier):
-            values = dict.fromkeys(format_condition(name, run.get(name)) for run in with_tier)
-            raise InputError(
-                f"these runs have {name} {' and '.join(values)}",
-                f"pass `vary={name}` if that is on purpose",
-            )
+        if leader.startswith("usable_bytes.") and name not in vary and name in find_differing(*with_tier):
+            problem = f"these runs have {_list_values(name, with_tier)}"
+            raise InputError(problem, f"pass `vary={name}` if that is on purpose")
 
 
-def name_configurations(keys: Sequence[Key], groups: Mapping[Key, Sequence[Trial]]) -> list[str]:
+def _list_values(name: str, conditions: Sequence[ConditionTexts]) -> str:
+    return f"{name} {' and '.join(sorted({format_condition(name, run.get(name)) for run in conditions}))}"
+
+
+def name_configurations(keys: Sequence[Key], groups: Mapping[Key, Sequence[Trial]]) -> dict[Key, str]:
     """Name configurations by what distinguishes them; a single one by its main conditions."""
     if len(keys) == 1:
-        return [_name_key(keys[0], groups, {"model", *_TIERS, "workers", "pace"}, hidden=["0"])]
+        main = ("model", *_TIERS, "workers", "pace")
+        shown = [name for name, text in keys[0][1] if name in main and (name, text) not in _NO_TIERS]
+        return {keys[0]: _name_key(keys[0], groups, shown)}
     differing = find_differing(*({"trace": key[0]} | dict(key[1]) for key in keys))
-    names = [_name_key(key, groups, drop_followers(differing)) for key in keys]
-    if len({*names}) < len(names):  # followers alone tell some apart
-        return [_name_key(key, groups, differing) for key in keys]
+    names = {key: _name_key(key, groups, drop_followers(differing)) for key in keys}
+    if len({*names.values()}) < len(names):  # followers alone tell some apart
+        return {key: _name_key(key, groups, differing) for key in keys}
     return names
 
 
-def _name_key(
-    key: Key, groups: Mapping[Key, Sequence[Trial]], shown: Collection[str], hidden: Collection[str] = ()
-) -> str:
-    """Return the conditions shown, but for sizes that are hidden."""
+def _name_key(key: Key, groups: Mapping[Key, Sequence[Trial]], shown: Collection[str]) -> str:
     trace, conditions = key
-    values = dict(conditions)
+    headroom = dict(conditions).get("headroom")
     parts = []
     if "trace" in shown:
         parts.append(f"{Path(groups[key][0].run.infos[0].trace.path or 'trace').stem} {trace[:8]}")
-    for name, text in conditions:
-        follows = name == "bytes_per_token" and "model" in shown
-        if name in shown and not follows and not (name in _TIERS and text in hidden):
-            parts.append(name_condition(name, text, values.get("headroom")))
+    # The bytes of a token follow from the model.
+    hidden = "bytes_per_token" if "model" in shown else ""
+    parts += [name_condition(name, text, headroom) for name, text in conditions if name in shown and name != hidden]
     return ", ".join(parts)
 
 
@@ -236,7 +230,7 @@ def find_path_names(sets: Sequence[Sequence[Path]]) -> list[str] | None:
     the names of cases of a sweep with one list, such as vllm of chat-engine=vllm.
     """
     parents = [[path.absolute().parent for path in runs] for runs in sets]
-    top = os.path.commonpath([folder for own in parents for folder in own])
+    top = os.path.commonpath([*chain(*parents)])
     stems = [_find_stem([run.name for run in runs]) for runs in sets]
     folders = [os.path.relpath(os.path.commonpath(own), top) for own in parents]
     values = [name.partition("=")[2] or name for name in folders]
@@ -250,13 +244,10 @@ def _are_names(names: Sequence[str]) -> bool:
 
 
 def _find_stem(names: list[str]) -> str:
-    """Return what names begin with, without a number that they share in part.
-
-    The stem of run-11 and run-12 is run.
-    """
+    """Return what names begin with, without a number that they share in part: run of run-11 and run-12."""
     stem = os.path.commonprefix(names)  # noqa: RUF071 (names are no paths)
-    if all(name == stem for name in names):
-        return stem
-    if any(name[len(stem) :][:1].isdigit() for name in names):
-        stem = stem.rstrip("0123456789")
-    return stem.rstrip("-_. ")
+    if {*names} != {stem}:
+        if any(name[len(stem) :][:1].isdigit() for name in names):
+            stem = stem.rstrip("0123456789")
+        stem = stem.rstrip("-_. ")
+    return stem

@@ -1,7 +1,9 @@
 """Predictions against measurements: the error of each metric, over pairs of equal work."""
 
+import statistics
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from itertools import chain, product
 from pathlib import Path
 from typing import Final
 
@@ -10,7 +12,6 @@ import numpy as np
 import polars as pl
 
 from analysis.comparison.compare import select_metrics
-from analysis.comparison.intervals import compute_statistics
 from analysis.comparison.matching import find_common, group_trials, name_configurations
 from analysis.comparison.trials import (
     Trial,
@@ -18,9 +19,9 @@ from analysis.comparison.trials import (
     conditions_of,
     find_differing,
     format_condition,
-    load_trials,
+    load_sets,
 )
-from analysis.comparison.warnings import abbreviate_runs, count_doubts, list_doubt_kinds, warn_of_machines
+from analysis.comparison.warnings import count_doubts, describe_doubts, describe_runs, warn_of_machines
 from analysis.doubts.predictions import describe_profile
 from analysis.metrics.catalogue import CATALOGUE
 from analysis.metrics.headlines import heading
@@ -28,7 +29,7 @@ from analysis.runs.opening import open_run
 from analysis.runs.plan_order import kind_of
 from analysis.summary.run_summary import NOTE, Summary, is_thin
 from replayer.schema import CONDITION_GROUPS, PredictionInfo
-from tracegen.errors import InputError, format_count
+from tracegen.errors import InputError
 from tracegen.progress import Advance
 from views.answer import Answer, Column, Table
 from views.numbers import ABSENT, format_number
@@ -165,20 +166,21 @@ def check_predictions(
             replays, or a name is unknown.
     """
     # Replays from the page cache test the model of a memory, though they measure no drive.
-    replays, left_out = load_trials(measured, advance, ACCEPTED)
-    predictions, others = load_trials(predicted, advance)
-    trials = {"measured": replays, "predicted": predictions}
+    trials, left_out = load_sets({"measured": measured}, advance, ACCEPTED)
+    predictions, others = load_sets({"predicted": predicted}, advance)
+    trials |= predictions
     groups = {side: group_trials(own, OF_DEVICES) for side, own in trials.items()}
     remedy = "predict the trace of the replay under its settings, or pass `vary` for ratios"
     common, unmatched = find_common(groups, remedy)
-    names = select_metrics([trial.summary for trial in (*replays, *predictions)], metrics)
+    every = [*chain(*trials.values())]
+    names = select_metrics([trial.summary for trial in every], metrics)
     pairs = []
     warnings = [
         f"{trial.run.path} is NOT VALID, {'; '.join(trial.summary.findings)}: it tests the model, not a drive."
-        for trial in replays
+        for trial in trials["measured"]
         if not trial.summary.is_valid
     ]
-    for label, key in zip(name_configurations(common, groups["measured"]), common, strict=True):
+    for key, label in name_configurations(common, groups["measured"]).items():
         own, (prediction, *more) = (group[key] for group in groups.values())
         if more:
             problem = f"{prediction.run.path} and {more[0].run.path} predict the same replays"
@@ -190,7 +192,7 @@ def check_predictions(
         left_out={str(path): reason for path, reason in (left_out | others).items()},
         unmatched=unmatched,
         warnings=list(dict.fromkeys(warnings)),
-        doubts=count_doubts([*replays, *predictions]),
+        doubts=count_doubts(every),
         metrics=names,
         pairs=pairs,
         accuracy={name: compute_accuracy(pair.errors[name] for pair in pairs) for name in names},
@@ -209,29 +211,26 @@ def _check_pair(name: str, measured: Sequence[Trial], prediction: Trial) -> Iter
     else:
         check_common_plan(trials)
     if any(trial.summary.provenance.is_cut for trial in trials):
-        yield (
-            f"{name}: the runs were cut, so each covers another part of the plan, and errors are of own windows:"
-            " compare whole runs."
-        )
+        why = "the runs were cut, so each covers another part of the plan, and errors are of own windows"
+        yield f"{name}: {why}: compare whole runs."
     yield from warn_of_machines({name: measured})
-    info = prediction.run.infos[0].prediction
+    info = prediction.summary.prediction
     if info is not None and info.speeds:
         yield f"{name}: predicted with {describe_profile(info)}: no replay was as fast."
     own = conditions_of(prediction)
-    unlike = {
-        condition: " measured, ".join(format_condition(condition, each.get(condition)) for each in (conditions, own))
-        for conditions in map(conditions_of, measured)
-        for condition in find_differing(conditions, own)
-        if condition in OF_DEVICES and own.get(condition) not in _UNSAID
-    }
-    if unlike:
-        texts = (f"{condition} ({values} predicted)" for condition, values in unlike.items())
-        yield f"{name}: the profile is of other conditions: {', '.join(texts)}."
+    differing = {}
+    for conditions in map(conditions_of, measured):
+        for condition in find_differing(conditions, own):
+            if condition in OF_DEVICES and own.get(condition) not in _UNSAID:
+                values = (format_condition(condition, each.get(condition)) for each in (conditions, own))
+                differing[condition] = f"{condition} ({' measured, '.join(values)} predicted)"
+    if differing:
+        yield f"{name}: the profile is of other conditions: {', '.join(differing.values())}."
 
 
 def make_pair(name: str, measured: Sequence[Trial], prediction: Trial, metrics: Sequence[str]) -> PredictedPair:
     """Make a pair with the errors of metrics."""
-    info = prediction.run.infos[0].prediction
+    info = prediction.summary.prediction
     assert info is not None, "the run is predicted"
     summaries = [trial.summary for trial in measured]
     return PredictedPair(
@@ -247,7 +246,7 @@ def make_pair(name: str, measured: Sequence[Trial], prediction: Trial, metrics: 
 def compute_error(measured: Sequence[Summary], prediction: Summary, metric: str) -> PredictionError:
     """Compute the error of one metric of a prediction against measured trials."""
     values = [value for trial in measured if (value := trial.numbers.get(metric)) is not None]
-    median = compute_statistics(values).median
+    median = statistics.median(values) if values else None
     predicted = prediction.numbers.get(metric)
     return PredictionError(
         trials=len(values),
@@ -272,25 +271,17 @@ def compute_accuracy(errors: Iterable[PredictionError]) -> Accuracy:
 
 def tabulate_errors(pairs: Sequence[PredictedPair], metrics: Sequence[str]) -> Table:
     """Return a row for each pair and metric."""
-    rows = []
-    for pair in pairs:
-        for metric in metrics:
-            one = pair.errors[metric]
-            measured, predicted = map(format_number, (one.measured, one.predicted))
-            if one.is_thin:
-                measured, predicted = f"({measured})", f"({predicted})"
-            span = "" if one.trials < 2 else f"{format_number(one.low)} to {format_number(one.high)}"
-            label = heading(metric) if metric in CATALOGUE else metric
-            rows.append([pair.name, label, metric, measured, span, predicted, format_error(one.error)])
+    rows, notes = [], ["The error is predicted ÷ measured − 1."]
+    for pair, metric in product(pairs, metrics):
+        one = pair.errors[metric]
+        measured, low, high, predicted = map(format_number, (one.measured, one.low, one.high, one.predicted))
+        if one.is_thin:
+            measured, predicted, notes = f"({measured})", f"({predicted})", [notes[0], NOTE]
+        span = "" if one.trials < 2 else f"{low} to {high}"
+        rows.append([pair.name, heading(metric), metric, measured, span, predicted, format_error(one.error)])
     heads = ("prediction", "metric", "name", "measured, median", "range of trials", "predicted", "error")
-    is_few = any(pair.errors[metric].is_thin for pair in pairs for metric in metrics)
-    return Table(
-        name="errors",
-        title="Measured beside predicted",
-        columns=[*map(Column, heads)],
-        rows=rows,
-        notes=["The error is predicted ÷ measured − 1.", *([NOTE] if is_few else [])],
-    )
+    title = "Measured beside predicted"
+    return Table(name="errors", title=title, columns=[*map(Column, heads)], rows=rows, notes=notes)
 
 
 def format_error(error: float | None) -> str:
@@ -305,49 +296,42 @@ def answer_check(check: PredictionCheck, *, every_metric: bool = False) -> Answe
         check: predictions against measurements.
         every_metric: whether all its metrics are shown if there are several pairs.
     """
-    is_single = len(check.pairs) == 1
     metrics = check.metrics
-    if not is_single and not every_metric:
-        metrics = [name for name in COLUMNS if name in metrics] or metrics[: len(COLUMNS)]
-    tables = [tabulate_errors(check.pairs, metrics)]
-    if not is_single:
+    tables = []
+    if len(check.pairs) > 1:
+        if not every_metric:
+            metrics = [name for name in COLUMNS if name in metrics] or metrics[: len(COLUMNS)]
         shares = (Column(head, "share") for head in ("median", "median of |error|", "P90 of |error|"))
         each = ((metric, check.accuracy[metric]) for metric in metrics)
         rows = [[metric, one.median_error, one.median, one.p90] for metric, one in each]
         title = f"Errors of {len(check.pairs)} predictions"
         tables.append(Table(name="accuracy", title=title, columns=[Column("metric"), *shares], rows=rows))
-    runs = [f"{side}: {format_count(len(own), 'run')}: {abbreviate_runs(own)}" for side, own in check.runs.items()]
     profiles = dict.fromkeys(describe_profile(pair.prediction) for pair in check.pairs)
-    doubts = [list_doubt_kinds(check.doubts, sum(map(len, check.runs.values())))] if check.doubts else []
     records = [
         {
             "pair": pair.name,
             "predicted_run": pair.predicted,
             "profile": pair.prediction.profile,
             "metric": metric,
-            "unit": CATALOGUE[metric].unit if metric in CATALOGUE else "",
-            "trials": one.trials,
-            "measured": one.measured,
-            "measured_low": one.low,
-            "measured_high": one.high,
-            "predicted": one.predicted,
-            "error": one.error,
+            "unit": CATALOGUE[metric].unit,
+            **asdict(one),
         }
         for pair in check.pairs
         for metric, one in pair.errors.items()
     ]
+    frame = pl.DataFrame(records, infer_schema_length=None).drop("is_thin")
     return Answer(
         title="Predictions against measurements",
         subject=[
-            *runs,
+            *(describe_runs(side, own) for side, own in check.runs.items()),
             f"PREDICTED with {' and '.join(profiles)}",
             *(f"LEFT OUT: {path}: {why}" for path, why in check.left_out.items()),
             *(f"UNMATCHED: {why}" for why in check.unmatched),
             *(f"WARNING: {warning}" for warning in check.warnings),
-            *doubts,
+            *describe_doubts(check.doubts, sum(map(len, check.runs.values()))),
         ],
         sentence="error: predicted ÷ median of the measured trials − 1",
-        tables=tables,
-        records=pl.DataFrame(records, infer_schema_length=None),
+        tables=[tabulate_errors(check.pairs, metrics), *tables],
+        records=frame.rename({"low": "measured_low", "high": "measured_high"}),
         data=msgspec.to_builtins(check),
     )

@@ -5,6 +5,7 @@ import statistics
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from itertools import chain
 from typing import Final, Literal
 
 import polars as pl
@@ -12,11 +13,12 @@ import polars as pl
 from analysis.comparison.intervals import CONFIDENCE, Stratum, adjust_by_holm, estimate_ratio
 from analysis.comparison.matching import Configuration
 from analysis.comparison.spans import CUT_ERROR, SAME, EqualWork, find_equal_work
-from analysis.comparison.work import Unit, Work, read_work
+from analysis.comparison.trials import Trial
+from analysis.comparison.work import Unit, read_work
 from analysis.log.columns import FIRST_TOUCH, FOR_OTHERS, READS, TOUCHES
 from analysis.metrics import METRICS
-from analysis.metrics.catalogue import CATALOGUE, describe
-from analysis.metrics.metric import Better
+from analysis.metrics.catalogue import describe
+from analysis.metrics.metric import Better, Metric
 from analysis.runs.run import Run
 from analysis.summary.run_summary import Metrics
 from analysis.summary.summary import measure
@@ -32,8 +34,11 @@ _OF_MOVES: Final = frozenset(("latency",))
 """Groups of metrics that are times of moves."""
 _FREE: Final = "one system missed more of the tokens, and computing them takes no time in these runs"
 _PRICE: Final = "replay with the speed of prefill (`prefill_tok_s`), or with room for the same hits"
+_EQUAL_WORK: Final = Metric(EQUAL_WORK, "", "speed", "equal work per second", "higher")
 _OWN_OP: Final = ((pl.col("op") == "read") & READS) | FIRST_TOUCH
 """The one row of an op that every plan has."""
+TrialSpan = tuple[Trial, tuple[int, int]]
+"""A trial, and begin and end of its span in ns."""
 
 
 @dataclass(frozen=True)
@@ -59,28 +64,31 @@ class Measured:
 
     def explain_missing(self, metric: str) -> str:
         """Return why a metric cannot be compared over these spans; empty if it can."""
-        unit = CATALOGUE[metric].unit if metric in CATALOGUE else ""
-        if unit.startswith("tok/s") and not self.equal.same_tokens:
+        described = describe_compared(metric)
+        if described.unit.startswith("tok/s") and not self.equal.same_tokens:
             return "the spans have different tokens per unit of work"
-        is_of_requests = metric in CATALOGUE and CATALOGUE[metric].group in _OF_REQUESTS
-        if is_of_requests and self.requests is not None and self.requests < LEAST_REQUESTS:
-            return (
-                f"only {self.requests} requests ended in the spans of both, {LEAST_REQUESTS} are needed: replay longer"
-            )
+        is_of_few = self.requests is not None and self.requests < LEAST_REQUESTS
+        if is_of_few and described.group in _OF_REQUESTS:
+            found = f"only {self.requests} requests ended in the spans of both"
+            return f"{found}, {LEAST_REQUESTS} are needed: replay longer"
         return ""
 
     def has_same_load(self, metric: str) -> bool:
         """Return whether both systems asked as much of the tier of a metric."""
-        described = CATALOGUE.get(metric)
-        if described is None or described.tier is None:
+        tier = describe_compared(metric).tier
+        if tier is None:
             return True
         side = next((side for side in TOUCHES if f"_{side}_" in metric), "read")
-        sums = [
-            sum(value or 0.0 for value in self.values(system, f"{described.tier}_{side}_bytes"))
-            / max(len(self.metrics[system]), 1)
+        means = [
+            statistics.fmean(value or 0.0 for value in self.values(system, f"{tier}_{side}_bytes"))
             for system in self.metrics
         ]
-        return max(sums) - min(sums) <= SAME * max(sums)
+        return max(means) - min(means) <= SAME * max(means)
+
+
+def describe_compared(metric: str) -> Metric:
+    """Return the description of a metric, or of equal work, which no summary has."""
+    return _EQUAL_WORK if metric == EQUAL_WORK else describe(metric)
 
 
 def measure_configuration(configuration: Configuration, metrics: Iterable[str]) -> Measured:
@@ -94,9 +102,8 @@ def measure_configuration(configuration: Configuration, metrics: Iterable[str]) 
         InputError: a log cannot be read.
     """
     unit: Unit = "bytes" if configuration.same_plan else "tokens"
-    works = {
-        system: [read_work(trial.run, unit) for trial in trials] for system, trials in configuration.trials.items()
-    }
+    trials = configuration.trials
+    works = {system: [read_work(trial.run, unit) for trial in own] for system, own in trials.items()}
     equal = find_equal_work(works, unit)
     is_free = configuration.conditions.load.prefill_tok_s is None
     if not equal.reason and unit == "tokens" and is_free and not equal.same_misses:
@@ -104,93 +111,63 @@ def measure_configuration(configuration: Configuration, metrics: Iterable[str]) 
     if equal.reason:
         return Measured(configuration, equal)
     if not equal.has_ends_before(works):
-        whole = {system: [trial.summary.numbers for trial in own] for system, own in configuration.trials.items()}
+        whole = {system: [trial.summary.numbers for trial in own] for system, own in trials.items()}
         return Measured(configuration, equal, _add_rates(equal, whole))
-    groups = {CATALOGUE[name].group for name in _list_needed(metrics)} & METRICS.keys()
-    requests = _find_common_requests(configuration, works, equal)
-    sliced: dict[str, list[Metrics]] = {}
-    for system, trials in configuration.trials.items():
-        each = zip(trials, works[system], equal.ends_ns[system], strict=True)
-        spans = ((trial, (work.begin_ns, end_ns)) for trial, work, end_ns in each)
-        sliced[system] = [
-            trial.summary.facts | _measure_span(trial.run, span, groups, requests) for trial, span in spans
+    spans: dict[str, list[TrialSpan]] = {
+        system: [
+            (trial, (work.begin_ns, end_ns))
+            for trial, work, end_ns in zip(own, works[system], equal.ends_ns[system], strict=True)
         ]
+        for system, own in trials.items()
+    }
+    # Loads of tiers decide whether their metrics are judged, so their bytes are measured, too.
+    bytes_of_tiers = (f"{tier}_{side}_bytes" for tier in TIERS for side in TOUCHES)
+    groups = {describe(name).group for name in (*metrics, *bytes_of_tiers)} & METRICS.keys()
+    requests = _find_common_requests(chain(*spans.values()))
+    sliced = {
+        system: [trial.summary.facts | _measure_span(trial.run, span, groups, requests) for trial, span in own]
+        for system, own in spans.items()
+    }
     count = len(requests) if equal.is_cut else None
     return Measured(configuration, equal, _add_rates(equal, sliced), count)
 
 
-def _list_needed(metrics: Iterable[str]) -> list[str]:
-    """Return the metrics that functions compute, and the bytes that were asked of tiers."""
-    bytes_of_tiers = [f"{tier}_{side}_bytes" for tier in TIERS for side in TOUCHES]
-    return [name for name in (*metrics, *bytes_of_tiers) if name in CATALOGUE]
-
-
-def _add_rates(
-    equal: EqualWork,
-    metrics: Mapping[str, Sequence[Metrics]],
-) -> dict[str, list[Metrics]]:
+def _add_rates(equal: EqualWork, metrics: Mapping[str, Sequence[Metrics]]) -> dict[str, list[Metrics]]:
     """Add the rate of equal work to the metrics of each trial."""
     return {
         system: [
-            {**own, EQUAL_WORK: equal.amount / span if span > 0 else None}
+            own | {EQUAL_WORK: equal.amount / span if span > 0 else None}
             for own, span in zip(trials, equal.spans_s[system], strict=True)
         ]
         for system, trials in metrics.items()
     }
 
 
-def _find_common_requests(
-    configuration: Configuration, works: Mapping[str, Sequence[Work]], equal: EqualWork
-) -> pl.DataFrame:
+def _find_common_requests(spans: Iterable[TrialSpan]) -> pl.DataFrame:
     """Return rank and id of the requests that all trials began and ended in their spans."""
-    tallies = [
-        _tally_requests(trial.run, work.begin_ns, end_ns)
-        for system, trials in configuration.trials.items()
-        for trial, work, end_ns in zip(trials, works[system], equal.ends_ns[system], strict=True)
-    ]
-    common = reduce(
-        lambda one, other: one.join(other, on=["rank", "request_id", "ops"], how="semi"),
-        tallies,
-    )
+    tallies = []
+    for trial, (begin_ns, end_ns) in spans:
+        own = pl.concat(trial.run.shifted_rows()).filter(~FOR_OTHERS)
+        tally = own.group_by("rank", "request_id").agg(
+            _OWN_OP.sum().alias("ops"), pl.col("start_ns").min(), pl.col("end_ns").max()
+        )
+        is_inside = (pl.col("start_ns") >= begin_ns) & (pl.col("end_ns") <= end_ns)
+        tallies.append(tally.filter(is_inside).collect(engine="streaming"))
+    # A request with fewer ops in one of the logs was begun before its window.
+    common = reduce(lambda one, other: one.join(other, on=["rank", "request_id", "ops"], how="semi"), tallies)
     return common.select("rank", "request_id")
 
 
-def _tally_requests(run: Run, begin_ns: int, end_ns: int) -> pl.DataFrame:
-    """Return rank, id and number of ops of the requests that began and ended in a span."""
-    own = pl.concat(run.shifted_rows()).filter(~FOR_OTHERS)
-    tally = own.group_by("rank", "request_id").agg(
-        _OWN_OP.sum().alias("ops"), pl.col("start_ns").min(), pl.col("end_ns").max()
-    )
-    return tally.filter(
-        (pl.col("start_ns") >= begin_ns) & (pl.col("end_ns") <= end_ns),
-    ).collect(engine="streaming")
-
-
-def _measure_span(
-    run: Run,
-    span_ns: tuple[int, int],
-    groups: Set[str],
-    requests: pl.DataFrame,
-) -> Metrics:
-    """Compute metrics of a run as though it had been cut at the end of a span.
-
-    Args:
-        run: an opened run.
-        span_ns: begin and end.
-        groups: the functions of METRICS to call.
-        requests: those whose times count.
-    """
+def _measure_span(run: Run, span_ns: tuple[int, int], groups: Set[str], requests: pl.DataFrame) -> Metrics:
+    """Compute groups of metrics of a run as though it had been cut at the end of a span."""
     log = run.make_log()
     rows = log.every_move.filter(pl.col("start_ns") < span_ns[1]).collect()
     # Only requests that ended in every trial: the slower run would lose its slowest ones otherwise.
     chosen = rows.join(requests, on=["rank", "request_id"], how="semi")
     ended = rows.filter(pl.col("end_ns") <= span_ns[1])  # others end in a drain or among later moves
+    parts = ((rows, groups - _OF_MOVES - _OF_REQUESTS), (ended, groups & _OF_MOVES), (chosen, groups & _OF_REQUESTS))
     values: Metrics = {}
-    for kept, own in (
-        (rows, groups - _OF_MOVES - _OF_REQUESTS),
-        (ended, groups & _OF_MOVES),
-        (chosen, groups & _OF_REQUESTS),
-    ):
+    for kept, own in parts:
         if own:
             values |= measure(log.cut(kept, span_ns), groups=own)
     return values
@@ -253,6 +230,7 @@ def compute_ratios(
     systems: tuple[str, str],
     metrics: Iterable[str],
     family: Collection[str] = FAMILY,
+    withheld: str = "",
 ) -> dict[str, Ratio]:
     """Compute the ratios of metrics between two systems, over all configurations.
 
@@ -261,50 +239,50 @@ def compute_ratios(
         systems: the one above the line, and the one below.
         metrics: names of metrics.
         family: those that are judged together, after Holm's correction.
+        withheld: why there are no verdicts; empty if there are.
     """
-    a, b = systems
-    ratios = {metric: _compute_ratio(measured, a, b, metric) for metric in (EQUAL_WORK, *metrics)}
+    ratios = {metric: _compute_ratio(measured, systems, metric) for metric in (EQUAL_WORK, *metrics)}
     known = [one for one in ratios.values() if one.better and one.low is not None]
     # The claim was chosen beforehand and is judged by itself; the others share the chance of an error.
     together = [one for one in known if one.metric in family and one.metric not in PRIMARY]
     adjusted = adjust_by_holm([one.chance for one in together])
-    chances = dict(zip((one.metric for one in together), adjusted, strict=True))
+    chances = {one.metric: one.chance for one in known if one.metric in PRIMARY}
+    chances |= zip((one.metric for one in together), adjusted, strict=True)
     for one in known:
-        if one.metric not in PRIMARY and one.metric not in chances:
+        if one.metric not in chances:
             ratios[one.metric] = replace(one, verdict="not judged", why=ONLY_SHOWN)
-            continue
-        if chances.get(one.metric, one.chance) >= _LEVEL:
+        elif withheld:
+            ratios[one.metric] = replace(one, why=withheld)
+        elif chances[one.metric] >= _LEVEL:
             ratios[one.metric] = replace(one, verdict="not apart")
         else:
             is_a = ((one.ratio or 1.0) > 1) == (one.better == "higher")
-            ratios[one.metric] = replace(one, verdict="apart", winner=a if is_a else b)
+            ratios[one.metric] = replace(one, verdict="apart", winner=systems[0 if is_a else 1])
     return ratios
 
 
-def _compute_ratio(measured: Sequence[Measured], a: str, b: str, metric: str) -> Ratio:
+def _compute_ratio(measured: Sequence[Measured], systems: tuple[str, str], metric: str) -> Ratio:
     """Compute a ratio with its interval; the verdict on it depends on other metrics."""
-    better: Better | None = "higher" if metric == EQUAL_WORK else describe(metric).better_system
-    why = ""
+    better, why = describe_compared(metric).better_system, ""
     if better and not all(one.has_same_load(metric) for one in measured):
         better, why = None, _OTHER_LOAD
     strata: list[Stratum] = []
-    means: tuple[float | None, float | None] = (None, None)
+    means: list[float | None] = [None, None]
     for one in measured:
         if missing := one.explain_missing(metric):
             why = missing
             continue
-        values = [one.values(system, metric) for system in (a, b)]
-        known = [[value for value in own if value is not None] for own in values]
-        first, second = (statistics.fmean(own) if own else None for own in known)
-        means = (first, second)
-        if all(map(_is_positive, values)):
-            strata.append((known[0], known[1]))
+        values = [one.values(system, metric) for system in systems]
+        first, second = ([value for value in own if value is not None] for own in values)
+        means = [statistics.fmean(own) if own else None for own in (first, second)]
+        # A logarithm needs a value above 0 of every trial.
+        if [first, second] == values and min(first + second) > 0:
+            strata.append((first, second))
     found = Ratio(
         metric,
-        a,
-        b,
+        *systems,
         better,
-        means=means if len(measured) == 1 else (None, None),
+        means=(means[0], means[1]) if len(measured) == 1 else (None, None),
         verdict="no verdict" if better else "not judged",
     )
     if not strata:
@@ -322,20 +300,15 @@ def _compute_ratio(measured: Sequence[Measured], a: str, b: str, metric: str) ->
         least=min(each),
         most=max(each),
         chance=estimate.chance,
-        why=why or (_explain_no_interval(measured, a, b) if better and low is None else ""),
+        why=why or (_explain_no_interval(measured, systems) if better and low is None else ""),
     )
 
 
-def _is_positive(values: Sequence[float | None]) -> bool:
-    """Return whether every trial has a value above 0."""
-    return bool(values) and all(value is not None and value > 0 for value in values)
-
-
-def _explain_no_interval(measured: Sequence[Measured], a: str, b: str) -> str:
+def _explain_no_interval(measured: Sequence[Measured], systems: tuple[str, str]) -> str:
     """Explain why two systems have no interval."""
-    trials = measured[0].configuration.trials
-    predicted = [system for system in (a, b) if trials[system][0].summary.prediction is not None]
+    each = [one.configuration.trials for one in measured]
+    predicted = [system for system in systems if each[0][system][0].summary.prediction is not None]
     if predicted:
         return "predicted" if len(predicted) == 2 else f"{predicted[0]} is predicted"
-    single = [system for system in (a, b) if any(len(one.configuration.trials[system]) == 1 for one in measured)]
+    single = [system for system in systems if any(len(trials[system]) == 1 for trials in each)]
     return "one trial each" if len(single) == 2 else f"one trial of {single[0]}"

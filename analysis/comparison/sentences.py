@@ -5,7 +5,7 @@ from typing import Final
 
 from analysis.comparison.compare import Comparison, Pair
 from analysis.comparison.ratios import EQUAL_WORK, ONLY_SHOWN, Ratio
-from analysis.metrics.catalogue import CATALOGUE
+from analysis.metrics.catalogue import describe
 from analysis.summary.run_summary import is_thin
 from views.numbers import ABSENT, format_ratio
 from views.sentences import say_ratios
@@ -60,7 +60,7 @@ def describe_comparison(comparison: Comparison) -> str:
         ratio = pair.ratios[EQUAL_WORK]
         words = "" if ratio.verdict == "apart" else f", {describe_verdict(ratio)}"
         clauses.append(f"{pair.name} {format_span(ratio)}{words}")
-    remarks = {pair.disturbance.remark: None for pair in known if pair.disturbance.remark}
+    remarks = dict.fromkeys(filter(None, (pair.disturbance.remark for pair in known)))
     start = f"Against {comparison.baseline}, {PHRASES[EQUAL_WORK]}"
     return say_ratios({}, (f"{start}: {'; '.join(clauses)}", *remarks))
 
@@ -72,8 +72,8 @@ def describe_pair(pair: Pair) -> str:
     said = sorted(_choose_said(pair), key=lambda ratio: ratio.verdict != "apart")
     claims: dict[str, list[tuple[str, str]]] = {}
     for ratio in said:
-        label = CATALOGUE[ratio.metric].label if ratio.metric in CATALOGUE else ratio.metric
-        claims.setdefault(_claim(pair, ratio), []).append((PHRASES.get(ratio.metric, label), format_span(ratio)))
+        phrase = PHRASES.get(ratio.metric) or describe(ratio.metric).label
+        claims.setdefault(_claim(pair, ratio), []).append((phrase, format_span(ratio)))
     start = "" if said[0].verdict == "apart" else f"{pair.name} against {pair.baseline}, "
     return start + say_ratios(claims, _list_remarks(pair, max(ratio.configurations for ratio in said)))
 
@@ -112,6 +112,6 @@ def _choose_said(pair: Pair) -> list[Ratio]:
         ratio
         for name in dict.fromkeys((*PHRASES, *judged))
         if (ratio := pair.ratios.get(name)) and ratio.better and ratio.ratio is not None
-        if name not in CATALOGUE or not any(is_thin(name, trial) for trial in trials)
+        if name == EQUAL_WORK or not any(is_thin(name, trial) for trial in trials)
     ]
     return known or [pair.ratios[EQUAL_WORK]]

@@ -90,42 +90,39 @@ class EqualWork:
         )
 
     @property
+    def refusal(self) -> str:
+        """Why runs cannot be compared, and the remedy."""
+        return f"{self.reason}; {self.remedy}"
+
+    @property
     def is_limited_by_load(self) -> bool:
         """Whether the drive of a system had nothing to do for much of the time."""
         return any(share is not None and share < LIMITING for share in self.busy.values())
 
 
 def find_equal_work(works: Works, unit: Unit) -> EqualWork:
-    """Find the spans in which the trials of two systems did equal work.
-
-    Args:
-        works: the work of each trial by system, in one unit.
-        unit: that unit.
-    """
+    """Find the spans in which the trials of two systems did equal work; `works` are in one unit."""
     every = [work for own in works.values() for work in own]
     amount = min(work.total for work in every)
     each = [(system, work, work.find_time(amount)) for system, own in works.items() for work in own]
-    spans = _measure_each(each, lambda _, span: span)
-    ends = _measure_each(each, lambda work, span: work.begin_ns + round(span * 1e9))
-    busy = _measure_each(each, Work.measure_busy)
+    loads = _measure_each(each, lambda work, span: work.measure_load(TOUCHES, span))
     tokens = _sum_means(each, "tokens")
     mix = max(tokens) / min(tokens) - 1 if min(tokens) > 0 else math.inf if max(tokens) > 0 else 0.0
+    missed = _sum_means(each, "missed")
     is_cut = any(work.is_cut for work in every)
-    reason, remedy = "", ""
-    if is_cut or amount <= 0:
-        reason, remedy = next(_find_reasons(each, amount, mix, unit), ("", ""))
-    missed = [sums / amount for sums in _sum_means(each, "missed")] if amount > 0 else [0.0]
+    reasons = _find_reasons(each, amount, mix, unit) if is_cut or amount <= 0 else iter(())
+    reason, remedy = next(reasons, ("", ""))
     return EqualWork(
         unit,
         amount,
-        spans_s=spans,
-        ends_ns=ends,
+        spans_s=_measure_each(each, lambda _, span: span),
+        ends_ns=_measure_each(each, lambda work, span: work.begin_ns + round(span * 1e9)),
         is_cut=is_cut,
-        busy={system: _mean_known(shares) for system, shares in busy.items()},
+        busy={system: _average([load.busy for load in own if load]) for system, own in loads.items()},
         reason=reason,
         remedy=remedy,
         same_tokens=mix <= SAME,
-        same_misses=max(missed) - min(missed) <= SAME,
+        same_misses=max(missed) - min(missed) <= SAME * amount,
     )
 
 
@@ -143,8 +140,7 @@ def _sum_means(each: Sequence[Stretch], column: str) -> list[float]:
     return [*map(statistics.fmean, sums.values())]
 
 
-def _mean_known(shares: Sequence[float | None]) -> float | None:
-    known = [share for share in shares if share is not None]
+def _average(known: Sequence[float]) -> float | None:
     return statistics.fmean(known) if known else None
 
 
@@ -228,8 +224,6 @@ def _measure_overlap(each: Sequence[tuple[str, Work, float]], amount: float, uni
 
 def _compare_halves(each: Sequence[Stretch], amount: float) -> tuple[float, float]:
     """Return the ratios of the systems' mean times for each half of the work."""
-    halves = _measure_each(each, lambda work, _: work.find_time(amount / 2))
-    wholes = _measure_each(each, lambda _, span: span)
-    first, other_first = map(statistics.fmean, halves.values())
-    whole, other_whole = map(statistics.fmean, wholes.values())
-    return first / other_first, (whole - first) / (other_whole - other_first)
+    halves = _measure_each(each, lambda work, span: (work.find_time(amount / 2), span)).values()
+    (first, whole), (other, other_whole) = (map(statistics.fmean, zip(*own, strict=True)) for own in halves)
+    return first / other, (whole - first) / (other_whole - other)

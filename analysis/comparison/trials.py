@@ -1,21 +1,20 @@
 """Trials, which are valid runs, and their conditions: which differ, may differ, and how they are shown."""
 
-import difflib
 import itertools
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from analysis.doubts.predictions import identify_profile
 from analysis.runs.opening import open_run
 from analysis.runs.run import Run
 from analysis.summary.run_summary import Summary
 from analysis.summary.summary import summarise
-from replayer.schema import CHECKPOINT_OPS, Conditions, Machine, RunInfo, to_plain
+from replayer.schema import CHECKPOINT_OPS, Conditions, to_plain
 from tracegen.errors import InputError
 from tracegen.progress import Advance
+from tracegen.typed_files import suggest
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,16 +36,8 @@ class Trial:
 
     @property
     def machine(self) -> tuple[str, ...]:
-        """Host, processor, cores and the device of the nvme tier, as far as they are known.
-
-        The machine of a prediction is its profile.
-        """
-        info = self.run.infos[0]
-        if info.prediction is not None:
-            return (identify_profile(info.prediction),)
-        machine = info.machine or Machine()
-        parts = (machine.host, machine.cpu, machine.cores, info.device)
-        return tuple(str(part) for part in parts if part is not None)
+        """Host, processor, cores and drive as far as they are known; of a prediction its profile."""
+        return tuple(str(part) for part in astuple(self.summary.provenance.machine) if part is not None)
 
 
 Systems = Mapping[str, Sequence[Trial]]
@@ -74,12 +65,10 @@ def check_varied(vary: Iterable[str], systems: Systems) -> None:
     Raises:
         InputError: one is not; the nearest known name is suggested.
     """
-    trials = [trial for runs in systems.values() for trial in runs]
-    known = {name for trial in trials for name in conditions_of(trial)} | {"usable_bytes"}
+    known = {name for own in systems.values() for trial in own for name in conditions_of(trial)} | {"usable_bytes"}
     for name in vary:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            remedy = f"did you mean {near[0]}?" if near else f"name one of {', '.join(sorted(known))}"
+            remedy = suggest(name, sorted(known))
             raise InputError("not a condition of these runs", remedy, subject=name, setting="vary")
 
 
@@ -146,11 +135,10 @@ def name_condition(name: str, text: str | None, headroom: str | None = None) -> 
 
 def _format_throttle(text: str) -> str:
     """Format the limits of tiers, given as JSON."""
-    tiers: dict[str, dict[str, float]] = json.loads(text) or {}
-    limits = []
-    for tier, limit in tiers.items():
-        words = [f"{value:.4g} {_LIMITS.get(key, key)}" for key, value in limit.items() if value]
-        limits.append(f"{tier} {', '.join(words)}")
+    limits = [
+        f"{tier} {', '.join(f'{value:.4g} {_LIMITS.get(key, key)}' for key, value in limit.items() if value)}"
+        for tier, limit in (json.loads(text) or {}).items()
+    ]
     return "; ".join(limits) or "none"
 
 
@@ -158,63 +146,60 @@ _LIMITS: Final = {"mib_s": "MiB/s", "latency_us": "µs"}
 
 
 def load_sets(
-    systems: Mapping[str, Sequence[Path]], advance: Advance = lambda _runs: None
+    systems: Mapping[str, Sequence[Path]], advance: Advance = lambda _runs: None, accepted: Collection[str] = ()
 ) -> tuple[dict[str, list[Trial]], dict[Path, str]]:
-    """Load the trials of several systems; like `load_trials`."""
-    trials: dict[str, list[Trial]] = {}
-    left_out: dict[Path, str] = {}
-    for system, runs in systems.items():
-        trials[system], reasons = load_trials(runs, advance)
-        left_out |= reasons
-    return trials, left_out
-
-
-def load_trials(
-    runs: Sequence[Path],
-    advance: Advance = lambda _runs: None,
-    accepted: Collection[str] = (),
-) -> tuple[list[Trial], dict[Path, str]]:
-    """Load runs as trials, and leave out those that are not valid.
+    """Load the runs of several systems as trials, and leave out those that are not valid.
 
     Args:
-        runs: run directories of one set.
+        systems: run directories by the name of their system.
         advance: takes the number of runs read since its last call.
         accepted: kinds of doubt for which a run is not left out, though it is not valid.
 
     Returns:
-        The trials, and by path why a run was left out.
+        The trials by system, and by path why a run was left out.
 
     Raises:
-        InputError: a path is not a run directory or is named twice, a run is a copy of another, or
-            no valid run is left.
+        InputError: a path is not a run directory or is named twice in one system, a run is a copy
+            of another, or no valid run of a system is left.
     """
-    trials: list[Trial] = []
+    trials: dict[str, list[Trial]] = {}
     left_out: dict[Path, str] = {}
-    origins: dict[Any, Path] = {}  # a copied directory would count as a trial that always agrees
-    resolved = [path.resolve() for path in runs]
-    for path in runs:
-        if resolved.count(path.resolve()) > 1:
-            raise InputError("named twice in one set, but is one trial", "name it once", subject=path)
-        run = open_run(path)
-        try:
-            trial = Trial(run, summarise(path))
-            reason = find_fault(run, trial.summary, accepted)
-        except InputError as error:  # the log is missing or damaged
-            reason = _strip_path(error, path)
-        advance(1)
-        if reason:
-            left_out[path] = reason
-            continue
-        trials.append(trial)
-        first = origins.setdefault(trial.origin, path)
-        if first != path:
-            problem = f"a copy of {first}, so the two are one trial"
-            raise InputError(problem, "name it once, or replay again", subject=path)
-    if not trials:
-        path, reason = next(iter(left_out.items()))
-        problem = f"{reason}; no valid run is left in its set of {len(runs)}"
-        raise InputError(problem, "replay it again", subject=path)
+    for system, runs in systems.items():
+        check_named_once(runs)
+        trials[system] = []
+        origins: dict[Any, Path] = {}  # a copied directory would count as a trial that always agrees
+        for path in runs:
+            run = open_run(path)
+            try:
+                trial = Trial(run, summarise(path))
+                reason = find_fault(run, trial.summary, accepted)
+            except InputError as error:  # the log is missing or damaged
+                reason = str(error).rstrip(".")
+            advance(1)
+            if reason:
+                left_out[path] = reason
+                continue
+            trials[system].append(trial)
+            first = origins.setdefault(trial.origin, path)
+            if first != path:
+                problem = f"a copy of {first}, so the two are one trial"
+                raise InputError(problem, "name it once, or replay again", subject=path)
+        if not trials[system]:
+            problem = f"{left_out[runs[0]]}; no valid run is left in its set of {len(runs)}"
+            raise InputError(problem, "replay it again", subject=runs[0])
     return trials, left_out
+
+
+def check_named_once(paths: Sequence[Path]) -> None:
+    """Check that no path is named twice.
+
+    Raises:
+        InputError: one is, so that one trial would count as two.
+    """
+    resolved = [path.resolve() for path in paths]
+    for number, path in enumerate(paths):
+        if resolved[number] in resolved[:number]:
+            raise InputError("named twice", "name it once", subject=path)
 
 
 def find_fault(run: Run, summary: Summary, accepted: Collection[str] = ()) -> str:
@@ -232,13 +217,6 @@ def find_fault(run: Run, summary: Summary, accepted: Collection[str] = ()) -> st
     return ""
 
 
-def _strip_path(error: InputError, path: Path) -> str:
-    """Return what is wrong with a run, without the run's own path."""
-    if error.subject is not None and str(error.subject) != str(path):
-        return f"{error.subject}: {error.problem}"
-    return error.problem.removeprefix(str(path)).lstrip(":/ ")
-
-
 def check_common_plan(trials: Sequence[Trial]) -> None:
     """Check that the trials of one plan executed the same moves up to the end of the shortest.
 
@@ -248,21 +226,15 @@ def check_common_plan(trials: Sequence[Trial]) -> None:
     for infos in itertools.zip_longest(*(trial.run.infos for trial in trials)):
         known = [info for info in infos if info is not None]
         least = min(info.executed_ops or 0 for info in known)
-        if not _agree(known, least):
+        plans = {info.plan_fingerprint for info in known}
+        executed = {(info.executed_ops, info.executed_fingerprint) for info in known}
+        # Checkpoints within the shortest run prove that the plans agree so far; none proves nothing.
+        checkpoints = [(info.plan.plan_checkpoints or ()) if info.plan else () for info in known]
+        chains = {chain[: least // CHECKPOINT_OPS] for chain in checkpoints}
+        is_one_plan = len(plans) == 1 and None not in plans
+        if len(executed) > 1 and not is_one_plan and (len(chains) > 1 or () in chains):
             raise InputError(
                 f"{trials[0].run.path} and {trials[-1].run.path} have different plans within the"
                 f" first {max(least, 1):,} ops, though trace and conditions are equal",
                 "replay both with one release",
             )
-
-
-def _agree(infos: Sequence[RunInfo], ops: int) -> bool:
-    """Return whether runs executed the same first ops, by their fingerprints and checkpoints."""
-    plans = {info.plan_fingerprint for info in infos}
-    executed = {(info.executed_ops, info.executed_fingerprint) for info in infos}
-    if len(executed) == 1 or (len(plans) == 1 and None not in plans):
-        return True
-    chains = [
-        (() if info.plan is None else info.plan.plan_checkpoints or ())[: ops // CHECKPOINT_OPS] for info in infos
-    ]
-    return bool(chains[0]) and all(chain == chains[0] for chain in chains)

@@ -6,10 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from analysis.comparison.matching import Configuration
-from analysis.comparison.trials import (
-    Systems,
-    Trial,
-)
+from analysis.comparison.trials import Systems, Trial
 from analysis.metrics.headlines import TOTALS
 from tracegen.errors import format_count
 
@@ -56,14 +53,11 @@ def warn_of_predictions(systems: Systems) -> list[str]:
         for system, kind in kinds.items()
         if len(kind) > 1
     ]
-    predicted = ", ".join(system for system, kind in kinds.items() if kind == {True})
-    measured = ", ".join(system for system, kind in kinds.items() if kind == {False})
+    predicted, measured = ([system for system, kind in kinds.items() if kind == {side}] for side in (True, False))
     if predicted and measured:
-        verb = "is" if ", " not in predicted else "are"
-        warnings.append(
-            f"{predicted} {verb} predicted and {measured} measured: ratios between them contain the"
-            " error of the prediction."
-        )
+        verb = "is" if len(predicted) == 1 else "are"
+        sides = f"{', '.join(predicted)} {verb} predicted and {', '.join(measured)} measured"
+        warnings.append(f"{sides}: ratios between them contain the error of the prediction.")
     return warnings
 
 
@@ -87,16 +81,17 @@ def count_doubts(trials: Iterable[Trial]) -> dict[str, int]:
     return dict(Counter(kind for own in kinds for kind in own))
 
 
-def list_doubt_kinds(doubts: Mapping[str, int], runs: int) -> str:
-    """Return a sentence with the kinds of doubt, and how many of the runs have each."""
+def describe_doubts(doubts: Mapping[str, int], runs: int) -> list[str]:
+    """Return a sentence with the kinds of doubt, and how many of the runs have each; none without doubts."""
     total = format_count(runs, "run")
-    kinds = (f"{kind} ({count} of {total})" for kind, count in doubts.items())
-    return f"Doubts: {', '.join(kinds)}; `analysis summary` explains them."
+    kinds = ", ".join(f"{kind} ({count} of {total})" for kind, count in doubts.items())
+    return [f"Doubts: {kinds}; `analysis summary` explains them."] if doubts else []
 
 
-def abbreviate_runs(runs: Sequence[str]) -> str:
-    """Return the paths of a few runs, or the first and the last of many."""
-    return ", ".join(runs) if len(runs) <= 3 else f"{runs[0]} … {runs[-1]}"
+def describe_runs(system: str, runs: Sequence[str]) -> str:
+    """Return a line on the runs of a system: the paths of a few, or the first and the last of many."""
+    paths = ", ".join(runs) if len(runs) <= 3 else f"{runs[0]} … {runs[-1]}"
+    return f"{system}: {format_count(len(runs), 'run')}: {paths}"
 
 
 @dataclass(frozen=True)
@@ -126,30 +121,20 @@ def find_disturbance(systems: Systems) -> Disturbance:
         for system, own in systems.items()
     }
     disturbed = [system for system, own in systems.items() if counts[system] >= _MANY * len(own)]
-    if len(disturbed) == 1 and len(systems) > 1:
+    if len(disturbed) == 1:
         (system,) = disturbed
         count = f"{counts[system]} of {len(systems[system])} trials of {system}"
         text = f"the machine was busy with other work in {count}, less so for the other"
         return Disturbance(text, withholds=True)
-    remarks = []
-    if disturbed:
-        remarks.append("the machine was busy with other work on both sides")
-    if _share_machine(systems) and not _are_interleaved(systems):
+    remarks = ["the machine was busy with other work on both sides"] if disturbed else []
+    hosts = {trial.summary.provenance.machine.host for own in systems.values() for trial in own}
+    if len(hosts) == 1 and None not in hosts and not _are_interleaved(systems):
         remarks.append("the trials were not interleaved, so a drift of the machine counts as a difference")
     return Disturbance("; ".join(remarks))
 
 
-def _share_machine(systems: Systems) -> bool:
-    """Return whether all trials were measured on one host."""
-    hosts = {trial.summary.provenance.machine.host for own in systems.values() for trial in own}
-    return len(hosts) == 1 and None not in hosts
-
-
 def _are_interleaved(systems: Systems) -> bool:
-    """Return whether no system was measured before the other; True if times are unknown."""
-    starts = [[zero for trial in own for zero in trial.summary.provenance.zero_ns[:1]] for own in systems.values()]
-    known = [[zero for zero in own if zero is not None] for own in starts]
-    if len(known) < 2 or not all(known):
-        return True
-    one, other = known
-    return max(one) > min(other) and max(other) > min(one)
+    """Return whether neither of two systems was measured before the other; True if times are unknown."""
+    starts = ([trial.summary.provenance.zero_ns[0] for trial in own] for own in systems.values())
+    one, other = ([zero for zero in own if zero is not None] for own in starts)
+    return not (one and other) or (max(one) > min(other) and max(other) > min(one))

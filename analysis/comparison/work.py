@@ -77,14 +77,7 @@ class Work:
     @cached_property
     def _line(self) -> tuple[Floats, Floats]:
         """The times at which the rate of work changes, in s since `begin_ns`, and the work by then."""
-        start, end = self._starts, self._ends
-        amount = self.moves["amount"].to_numpy()
-        rate = amount / (end - start)
-        at = np.concatenate([start, end])
-        order = np.argsort(at, kind="stable")
-        at = at[order]
-        rates = np.cumsum(np.concatenate([rate, -rate])[order])
-        done = np.concatenate([[0.0], np.cumsum(np.maximum(rates[:-1], 0.0) * np.diff(at))])
+        at, done = _add_up(self._starts, self._ends, self.moves["amount"].to_numpy())
         return at, done - np.interp(0.0, at, done)
 
     @cached_property
@@ -136,11 +129,6 @@ class Work:
         is_under_way = (self._starts < seconds) & (self._ends > seconds)
         return float(self.moves["amount"].to_numpy() @ (self.share_until(seconds) * is_under_way))
 
-    def measure_busy(self, seconds: float) -> float | None:
-        """Return the share of the time in which the nvme tier was busy; None without one."""
-        load = self.measure_load(TOUCHES, seconds)
-        return None if load is None else load.busy
-
     def measure_load(self, sides: Collection[str], seconds: float) -> DriveLoad | None:
         """Return the load of the nvme tier until then by reads, writes or both; None without any.
 
@@ -150,19 +138,15 @@ class Work:
         start, end, size = self._list_visits(sides, seconds)
         if not len(start) or seconds <= 0:
             return None
-        order = np.argsort(np.concatenate([start, end]), kind="stable")
-        at = np.concatenate([start, end])[order]
-        steps = np.diff(at)
-        each = (size / (end - start), np.ones(len(start)))
-        rate, flying = (np.cumsum(np.concatenate([one, -one])[order])[:-1] for one in each)
-        gaps = np.diff(np.clip(at, 0.0, seconds))[flying < _HALF]
+        at, moved = _add_up(start, end, size)
+        _, flown = _add_up(start, end, end - start)  # moves in flight, added up over time
+        gaps = np.diff(np.clip(at, 0.0, seconds))[np.diff(flown) < _HALF * np.diff(at)]
         idle = gaps.sum() + max(at[0], 0.0) + max(seconds - at[-1], 0.0)
         windows = min(int(seconds / (_VISITS * np.mean(end - start))), _WINDOWS)
         edges = np.linspace(0.0, seconds, max(windows, 1) + 1)
-        sums = (np.concatenate([[0.0], np.cumsum(line * steps)]) for line in (rate, flying))
-        moved, depths = (np.diff(np.interp(edges, at, done)) for done in sums)
+        sizes, depths = (np.diff(np.interp(edges, at, done)) for done in (moved, flown))
         busy, depth = float(1 - idle / seconds), float(depths.sum() / seconds)
-        return DriveLoad(busy, depth, _fit_power(depths, moved))
+        return DriveLoad(busy, depth, _fit_power(depths, sizes))
 
     def _list_visits(self, sides: Collection[str], seconds: float) -> tuple[Floats, Floats, Floats]:
         """Return when moves came to the nvme tier and left it until then, and their bytes."""
@@ -178,6 +162,17 @@ class Work:
             visits.append((start[use], (start + time_s)[use], size[use].astype(np.float64)))
         start, end, size = (np.concatenate(each) for each in zip(*visits, strict=True))
         return start, end, size
+
+
+def _add_up(start: Floats, end: Floats, amount: Floats) -> tuple[Floats, Floats]:
+    """Return the times at which moves start or end, and what was done by then at each move's even rate."""
+    at = np.concatenate([start, end])
+    order = np.argsort(at, kind="stable")
+    rate = amount / (end - start)
+    rates = np.cumsum(np.concatenate([rate, -rate])[order])[:-1]
+    at = at[order]
+    # A sum of rates that should be 0 may be a little below it.
+    return at, np.concatenate([[0.0], np.cumsum(np.maximum(rates, 0.0) * np.diff(at))])
 
 
 def _fit_power(depths: Floats, moved: Floats) -> float:
@@ -203,16 +198,15 @@ def read_work(run: Run, unit: Unit) -> Work:
     Raises:
         InputError: a part of the log is missing or damaged, or the ranks' clocks are days apart.
     """
-    rows = (_read_rank(run, rank, unit) for rank in range(len(run.ranks)))
-    moves = pl.concat(rows).collect(engine="streaming")
+    moves = pl.concat(_read_rank(run, rank, unit) for rank in range(len(run.ranks))).collect(engine="streaming")
     warm_end_ns, cut_ns = run.bounds_ns
-    begin_ns = int(moves["start_ns"].to_numpy().min())
-    if run.has_warmup and warm_end_ns is not None:
-        begin_ns = warm_end_ns
+    begin_ns = warm_end_ns if run.has_warmup else None
+    if begin_ns is None:
+        begin_ns = int(moves["start_ns"].to_numpy().min())
     has_users = run.conditions.load.pace == "closed"
     end_ns = _find_end(moves, has_users=has_users) if cut_ns is None else cut_ns
-    has_drive, is_cut = run.conditions.plan.usable_bytes.nvme != 0, cut_ns is not None
-    return Work(moves.drop("user_id"), begin_ns, max(end_ns, begin_ns + 1), is_cut, has_drive)
+    has_drive = run.conditions.plan.usable_bytes.nvme != 0
+    return Work(moves.drop("user_id"), begin_ns, max(end_ns, begin_ns + 1), cut_ns is not None, has_drive)
 
 
 def _read_rank(run: Run, rank: int, unit: Unit) -> pl.LazyFrame:

@@ -162,17 +162,6 @@ REPORT: Final = (
     "bottleneck",
 )
 """The table at the head of a report."""
-CHARTED: Final = (
-    "wall_clock_tok_s",
-    "decode_read_gib_s",
-    "nvme_read_gib_s",
-    "nvme_write_gib_s",
-    "nvme_read_p95_ms",
-    "nvme_write_p95_ms",
-    "ttfb_p95_ms",
-    "e2e_p95_ms",
-)
-"""The chart that compares systems: a panel per metric."""
 
 # The submission: its files have these metrics in every release.
 

@@ -4,35 +4,64 @@ from collections.abc import Sequence
 from typing import Final
 
 import polars as pl
+from msgspec.structs import replace
 
-from analysis.comparison.answer import convert_comparison
+from analysis.comparison.answer import convert_comparison, get_unit, tabulate_rows
 from analysis.comparison.intervals import summarise_metric
-from analysis.comparison.predictions import COLUMNS, tabulate_errors
-from analysis.comparison.sentences import describe_comparison
-from analysis.metrics.catalogue import CATALOGUE
-from analysis.report.charts import CHARTED, list_other_tables, list_run_charts
-from analysis.report.comparisons import COMPARISON, compare_in_charts, describe_predicted, draw_spread, find_predicted
+from analysis.comparison.matching import group_trials
+from analysis.comparison.predictions import (
+    ACCEPTED,
+    COLUMNS,
+    OF_DEVICES,
+    PredictedPair,
+    format_error,
+    make_pair,
+    tabulate_errors,
+)
+from analysis.comparison.ratios import EQUAL_WORK
+from analysis.comparison.sentences import describe_comparison, describe_verdict
+from analysis.comparison.trials import find_fault
+from analysis.metrics.catalogue import describe
+from analysis.report.charts import CHARTED, COMPARISON, draw_ratios, list_other_tables, list_run_charts
 from analysis.report.data import Gathered
-from analysis.report.figures import list_figures, list_load_figures
 from analysis.report.load import (
     LoadCurves,
     describe_curves,
     draw_load,
     find_load,
     is_one_curve,
+    list_load_figures,
     make_load_title,
 )
-from analysis.report.subject import list_tested
 from analysis.report.systems import Subject
-from analysis.report.tables import HEADLINES, MEANING, SETTINGS, list_run_tables
+from analysis.report.tables import HEADLINES, MEANING, SETTINGS, list_run_tables, list_tested
 from analysis.summary.across_runs import list_doubt_lines
 from analysis.summary.run_summary import is_thin
 from replayer.schema import TIERS
 from tracegen.errors import format_count
-from views.answer import Answer
+from views.answer import Answer, Figure, Table
 from views.numbers import format_alike
 from views.sentences import say_values
 
+_READS: Final = "nothing was read from NVMe"
+_FIGURES: Final = {
+    "wall_clock_tok_s": ("Throughput", "no tokens were generated"),
+    "nvme_read_gib_s": ("Reads from NVMe", _READS),
+    "ttfb_p95_ms": ("Storage part of TTFT, P95", "pace asap times no requests"),
+    "hit_rate_prompt_tokens": ("Hit rate of prompt tokens", "nothing was read"),
+    "nvme_break_even_tok_s": ("Break-even of NVMe", _READS),
+    "drive_writes_per_day": ("Drive writes per day", "needs the size of the drive and writes to it"),
+}
+"""The metrics of the figures with their labels, and why a run has none."""
+_REMARKS: Final = {
+    "nvme_break_even_tok_s": "per request: reading pays below this prefill speed",
+    "drive_writes_per_day": "at the pace of the replay",
+}
+_WORDS: Final = {
+    "wall_clock_tok_s": "tokens/s",
+    "ttfb_p95_ms": "the P95 of the storage part of TTFT",
+}
+"""The metrics that the sentence on a prediction names."""
 _LIMITS: Final = {
     "cpu": "the processor, whose cores are busy",
     "source": "the workload, which asks for nothing in more than a fifth of the time",
@@ -48,18 +77,17 @@ _LIMITS: Final = {
     "verify": "making and checking bytes",
 }
 """What holds a run back, by the word of `bottleneck`."""
-_SECTIONS: Final = ("Load", COMPARISON, "Measured beside predicted", HEADLINES, "Trials", *CHARTED, SETTINGS, MEANING)
+_SECTIONS: Final = ("Load", COMPARISON, "Measured beside predicted", HEADLINES, *CHARTED, SETTINGS, MEANING)
 """The parts of the page in their order."""
 
 
-def make_report(data: Gathered) -> Answer:
-    """Make the answer of a report's runs."""
+def make_report(data: Gathered, title: str = "") -> Answer:
+    """Make the answer of a report's runs; its title is `title`, or one of what was tested."""
     load = find_load(data)
     comparison = data.comparison
     # A curve over the load answers alone, unless systems are compared at several loads.
     curve = None if comparison and comparison.has_configurations else load
     is_compared = comparison is not None and not is_one_curve(load, data)
-    sides = compare_in_charts(comparison) if comparison and is_compared else ([], [])
     pairs = find_predicted(data)
     is_valid = all(summary.is_valid for summary in data.summaries)
     # Valid runs are no verdict on which system is better, nor predictions outside their profile a measurement.
@@ -68,17 +96,24 @@ def make_report(data: Gathered) -> Answer:
         run.summary.to_json() | {"tables": {name: table.to_dicts() for name, table in run.tables.items()}}
         for run in data.runs
     ]
+    ratios: list[Table] = []
+    if comparison and is_compared:
+        ratios = [replace(tabulate_rows(comparison), section=COMPARISON)]
     return Answer(
         kicker=f"kv-tier-bench report of {_count_runs(data, curve)}",
-        title=data.title or (make_load_title(curve) if curve else _make_title(data)),
+        title=title or (make_load_title(curve) if curve else _make_title(data)),
         subject=list_tested(data, ("pace", "users") if load and not is_compared else ()),
         state=format_state(data),
         tone="bad" if not is_valid else "plain" if is_plain else "good",
         sentence=_describe_answer(data, curve, describe_predicted(pairs)),
         figures=list_load_figures(curve) if curve else list_figures(data),
-        charts=[*([draw_load(load)] if load else ()), *sides[0], *draw_spread(data), *list_run_charts(data)],
+        charts=[
+            *([draw_load(load)] if load else ()),
+            *(draw_ratios(comparison) if comparison and is_compared else ()),
+            *list_run_charts(data),
+        ],
         tables=[
-            *sides[1],
+            *ratios,
             *([tabulate_errors(pairs, COLUMNS)] if pairs else ()),
             *list_run_tables(data),
             *list_other_tables(data),
@@ -100,10 +135,9 @@ def _make_title(data: Gathered) -> str:
         more = f" and {len(systems) - 3} more" if len(systems) > 3 else ""
         return ", ".join(systems[:3]) + more
     run = data.valid[systems[0]][0]
-    provenance = run.summary.provenance
-    drive = provenance.storage and provenance.storage.device_model
     name = systems[0] if len(data.runs) > 1 else run.name
-    return f"{name}: KV cache on {drive}" if drive else f"{name}: KV cache of {provenance.conditions.plan.model}"
+    place = f"on {run.drive}" if run.drive else f"of {run.summary.provenance.conditions.plan.model}"
+    return f"{name}: KV cache {place}"
 
 
 def _count_runs(data: Gathered, curve: LoadCurves | None) -> str:
@@ -145,6 +179,99 @@ def _describe_answer(data: Gathered, curve: LoadCurves | None, predicted: str) -
     return " ".join(filter(None, (warning, said, errors.strip())))
 
 
+def list_figures(data: Gathered) -> list[Figure]:
+    """Return metrics of one system, or ratios of the fastest to the baseline.
+
+    There are none if systems cannot be compared, as figures side by side would compare them.
+    """
+    if data.comparison and data.comparison.compared:
+        ratios = data.comparison.compared[0].ratios
+        labels = {EQUAL_WORK: "Equal work per second"} | {name: label for name, (label, _) in _FIGURES.items()}
+        return [
+            Figure(
+                name=name,
+                label=label,
+                value=ratio.ratio,
+                unit="ratio",
+                low=ratio.low,
+                high=ratio.high,
+                note=f"{ratio.a} against {ratio.b}: {describe_verdict(ratio) or 'shown, not judged'}",
+            )
+            for name, label in labels.items()
+            if (ratio := ratios.get(name))
+        ]
+    if len(data.trials) > 1:
+        return []
+    (trials,) = data.valid.values()
+    return [_make_figure(name, *words, trials) for name, words in _FIGURES.items()]
+
+
+def _make_figure(name: str, label: str, missing: str, trials: Sequence[Subject]) -> Figure:
+    metric = describe(name)
+    stats = summarise_metric(name, [run.summary for run in trials])
+    value = stats.mean if stats.more_than is None else stats.more_than
+    if value is None or (value == 0 and not metric.is_share):  # a share of 0 is a measurement
+        return Figure(name=name, label=label, value=None, note=missing)
+    basis = format_count(len(trials), "trial")
+    if len(trials) == 1:
+        few = ", too few samples" if is_thin(name, trials[0].summary.metrics) else ""
+        basis = f"{'predicted' if trials[0].summary.prediction else 'one run'}{few}"
+    return Figure(
+        name=name,
+        label=label,
+        value=value,
+        unit=metric.unit,
+        low=stats.low,
+        high=stats.high,
+        is_more_than=stats.more_than is not None,
+        better=metric.better or "",
+        note="; ".join(filter(None, (basis, _REMARKS.get(name)))),
+    )
+
+
+def find_predicted(data: Gathered) -> list[PredictedPair]:
+    """Find the predictions that have measured trials of their work in the report.
+
+    Conditions of tiers may differ: a prediction has them from its profile.
+    """
+    measured = [
+        run for run in data.runs if run.summary.prediction is None and not find_fault(run.run, run.summary, ACCEPTED)
+    ]
+    groups = group_trials(measured, OF_DEVICES)
+    pairs = []
+    for run in data.runs:
+        if run.summary.prediction is None:
+            continue
+        own = run.summary.provenance
+        (key,) = group_trials([run], OF_DEVICES)
+        known = ((trial, trial.summary.provenance) for trial in groups.get(key, ()))
+        # Runs that were cut executed parts of one plan.
+        trials = [
+            trial
+            for trial, other in known
+            if own.is_cut or other.is_cut or own.plan_fingerprint == other.plan_fingerprint
+        ]
+        pair = make_pair(run.system, trials, run, COLUMNS)
+        if any(one.error is not None for one in pair.errors.values()):
+            pairs.append(pair)
+    return pairs
+
+
+def describe_predicted(pairs: Sequence[PredictedPair]) -> str:
+    """Describe the errors of predictions; empty without measured trials beside one."""
+    said = []
+    for pair in pairs:
+        errors = {name: one.error for name, one in pair.errors.items() if one.error is not None}
+        most = f"no metric of {len(errors)} is off by more than {{}}"
+        named = [
+            (f"the prediction {pair.name} is off by {{}} in {words}", format_error(errors[name]))
+            for name, words in _WORDS.items()
+            if name in errors
+        ]
+        said.append(say_values([*named, (most, f"{max(map(abs, errors.values())):.1%}")]))
+    return " ".join(said)
+
+
 def describe_runs(data: Gathered) -> str:
     """Say what one system serves, how long requests wait, what reading is worth, and the limit."""
     (trials,) = data.valid.values()
@@ -173,15 +300,10 @@ def _format_mean(name: str, trials: Sequence[Subject]) -> str:
 def _list_records(data: Gathered) -> pl.DataFrame:
     """Return a row for each run and metric that is a number: run, metric, value, unit."""
     rows = [
-        (run.name, name, None if value is None else float(value), _get_unit(name))
+        (run.name, name, None if value is None else float(value), get_unit(name))
         for run in data.runs
         for name, value in run.summary.to_json().items()
         if value is None or isinstance(value, int | float)
     ]
     schema = {"run": pl.String, "metric": pl.String, "value": pl.Float64, "unit": pl.String}
     return pl.DataFrame(rows, schema=schema, orient="row")
-
-
-def _get_unit(name: str) -> str:
-    metric = CATALOGUE.get(name)
-    return "" if metric is None or metric.unit in ("share", "ratio") else metric.unit

@@ -1,18 +1,21 @@
-"""The charts of what runs measured, and the tables of their data.
+"""The charts of a report: the ratios of systems, and what runs measured.
 
 A report of one run has a panel for each direction or tier, with tiers as series; a report of several
 has a panel for each tier and direction, with runs as series.
 """
 
-import dataclasses
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any, Final
 
 import polars as pl
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
-from analysis.log.columns import GIB
+from analysis.comparison.answer import list_rows, name_comparison
+from analysis.comparison.compare import Comparison
+from analysis.comparison.ratios import Ratio
+from analysis.comparison.sentences import describe_verdict, format_span
 from analysis.report.data import Gathered
 from analysis.summary.distributions import HEADINGS
 from replayer.schema import TIERS
@@ -32,59 +35,100 @@ _SOURCES: Final = dict(zip(ENUMS["source"], ("blue", "cyan", "green", "yellow", 
 _TIME: Final = Axis(title="time since the first move, s")
 _MS: Final = Axis(title="ms (log scale)", is_log=True)
 _LEAST_MS: Final = 1e-4
+COMPARISON: Final = "Comparison at equal work"
 _SPEED: Final = "Throughput and latency"
 _BYTES: Final = "Bytes and hits"
 _CAUSES: Final = "Where time goes"
 _TABLES: Final = "Other distributions"
 CHARTED: Final = (_SPEED, _CAUSES, _BYTES, _TABLES)
 """The parts of a page that charts and their tables fill, in their order."""
+_READING: Final = (
+    "The dot is the ratio of the geometric means of trials, turned so that right is better, and the"
+    " bar its 95% interval: a bar that touches the line at 1 shows no difference. Of several metrics"
+    " one is called different only after Holm’s correction for their number; equal work is judged by"
+    " itself."
+)
 _QUARTERS: Final = (0.0, 0.25, 0.5, 0.75, 1.0)
 _NOTED: Final = (0.5, 0.9, 0.99, 0.999)
 """Shares of the distribution that have a point."""
 _DIRECTION: Final = pl.format("{} {}s", "tier", "side")
 _OTHERS: Final = {
+    "occupancy_over_time": "Contents of the tiers at the end of each interval",
     "latency": "Latency by tier, size and source",
     "device_over_time": "Counters of the kernel over time",
 }
 """Distributions that have a table alone."""
 
 
+def draw_ratios(comparison: Comparison) -> Iterator[Chart]:
+    """Yield the forest of the ratios that were judged, if there are any."""
+    ratios = {row.label: row.ratio for row in list_rows(comparison) if row.ratio.better and row.ratio.ratio is not None}
+    if not ratios:
+        return
+    name = comparison.compared[0].name if len(comparison.compared) == 1 else "system"
+    tones = {
+        f"{name} is better": "cpu",
+        f"{comparison.baseline} is better": "nvme",
+        "no difference or no verdict": "muted",
+    }
+    marks = []
+    for label, ratio in ratios.items():
+        at, low, high = turn(ratio)
+        tone = 2 if ratio.verdict != "apart" else int(ratio.winner != ratio.a)
+        text = format_span(ratio)
+        note = f"{label}: {text}: {describe_verdict(ratio)}"
+        marks.append(
+            {"y": label, "x": at, "low": low, "high": high, "series": [*tones][tone], "text": text, "note": note}
+        )
+    yield Chart(
+        name="sides",
+        title=name_comparison(comparison),
+        caption=_READING,
+        kind="intervals",
+        rows=pl.DataFrame(marks, infer_schema_length=None),
+        x=Axis(title=f"◀ {comparison.baseline} better    |    {name} better ▶", is_ratio=True),
+        y=Axis(title="", order=[*ratios]),
+        series=[*tones],
+        colours=tones,
+        rules=[Rule(label="1", x=1.0)],
+        section=COMPARISON,
+    )
+
+
+def turn(ratio: Ratio) -> list[float | None]:
+    """Return how many times better a ratio and its ends are: inverses if lower values are better."""
+    if ratio.better != "lower":
+        return [ratio.ratio, ratio.low, ratio.high]
+    # The inverse of the upper end is the lower one.
+    return [end and 1 / end for end in (ratio.ratio, ratio.high, ratio.low)]
+
+
 def list_run_charts(data: Gathered) -> list[Chart]:
     """Return the charts for which the runs have data."""
     if not data.shown:
         return []
-    few, remark = limit_systems(data)
-    charts = [*_list_over_time(few, remark), *_list_distributions(data), *_list_causes(data)]
+    charts = [*_list_over_time(data), *_list_distributions(data), *_list_causes(data)]
     return [chart for chart in charts if not chart.rows.is_empty()]
 
 
-def list_other_tables(data: Gathered) -> list[Table]:
-    """Return the distributions that have no chart, folded."""
-    tables = [tabulate_distribution(data, name) for name in _OTHERS] if data.shown else []
-    return [table for table in tables if table.rows]
+def list_other_tables(data: Gathered) -> Iterator[Table]:
+    """Yield the distributions that have no chart, folded; those of one plan, which are equal, once."""
+    for name, title in _OTHERS.items() if data.shown else ():
+        rows = data.table(name)
+        if data.is_equal(name):
+            rows = rows.filter(pl.col("run") == next(iter(data.shown))).drop("run")
+        columns = [Column(HEADINGS.get(head, head.replace("_", " "))) for head in rows.columns]
+        yield Table(title=title, columns=columns, rows=rows.rows(), section=_TABLES, is_folded=True)
 
 
-def limit_systems(data: Gathered) -> tuple[Gathered, str]:
-    """Return the data of as many systems as fit a chart over time, and which are left out.
+def _split(data: Gathered, name: str, panel: pl.Expr = _DIRECTION) -> pl.DataFrame:
+    """Return a table with series and panels.
 
-    Those drawn are spread over all, so that each side of a comparison has some.
+    Several runs are the series, in a panel by tier and direction; of a single run the tiers are, in `panel`.
     """
-    shown = [*data.shown]
-    if len(shown) <= _OVER_TIME:
-        return data, ""
-    drawn = {shown[step * len(shown) // _OVER_TIME] for step in range(_OVER_TIME)}
-    left_out = "; ".join(name for name in shown if name not in drawn)
-    runs = [run if run.system in drawn else dataclasses.replace(run, tables={}) for run in data.runs]
-    remark = f" Drawn are {len(drawn)} of {len(shown)} systems, without {left_out}."
-    return dataclasses.replace(data, runs=runs), remark
-
-
-def _split(data: Gathered, name: str, panel: pl.Expr, whole: pl.Expr) -> pl.DataFrame:
-    """Return a table in panels: `panel` by tier for a single run, `whole` by run for several."""
-    rows = data.table(name)
-    if len(data.shown) == 1:
-        return rows.with_columns(panel=panel, series=pl.col("tier"))
-    return rows.with_columns(panel=whole, series=pl.col("run"))
+    is_single = len(data.shown) == 1
+    series = pl.col("tier" if is_single else "run")
+    return data.table(name).with_columns(panel=panel if is_single else _DIRECTION, series=series)
 
 
 def _style(data: Gathered, rows: pl.DataFrame) -> Any:
@@ -94,84 +138,56 @@ def _style(data: Gathered, rows: pl.DataFrame) -> Any:
     return {"series": series, "dashed": frozenset(predicted)}
 
 
-def _list_over_time(data: Gathered, remark: str) -> Iterator[Chart]:
-    moments = [*list_moments(data)]
-    rows = _split(data, "bandwidth_over_time", _DIRECTION, _DIRECTION)
-    yield Chart(
+def _list_over_time(data: Gathered) -> Iterator[Chart]:
+    shown = drawn = [*data.shown]
+    remark = ""
+    if len(shown) > _OVER_TIME:
+        # Spread over all systems, so that each side of a comparison has some.
+        drawn = [shown[step * len(shown) // _OVER_TIME] for step in range(_OVER_TIME)]
+        left_out = "; ".join(name for name in shown if name not in drawn)
+        remark = f" Drawn are {len(drawn)} of {len(shown)} systems, without {left_out}."
+    chart = partial(Chart, x=_TIME, rules=[*_list_moments(data, drawn)], section=_SPEED)
+    rows = _split(data, "bandwidth_over_time").filter(pl.col("run").is_in(drawn))
+    yield chart(
         rows=rows.rename({"t_s": "x", "gib_s": "y"}),
         name="bandwidth",
         title="Throughput over time",
         caption="Look for dips and bursts of a tier. Each value is the bytes of all moves that ended"
         f" in an interval, evictions included, divided by its length.{remark}",
         kind="steps",
-        x=_TIME,
         y=Axis(title="GiB/s"),
-        rules=moments,
-        section=_SPEED,
         **_style(data, rows),
     )
-    is_alone = len(data.shown) == 1
-    rows = _split(data, "latency_over_time", _DIRECTION, _DIRECTION)
+    is_alone = len(shown) == 1
+    rows = _split(data, "latency_over_time").filter(pl.col("run").is_in(drawn))
     rows = rows.rename({"t_s": "x"}).with_columns(y=pl.col("p95_ms").clip(_LEAST_MS))
     if is_alone:
         rows = rows.with_columns(low=pl.col("p50_ms").clip(_LEAST_MS), high=pl.col("y"))
-    yield Chart(
+    yield chart(
         rows=rows,
         name="latency",
         title="Latency over time",
         caption="Look for stalls, and for a drift after the warm-up. Each value is of the moves that"
         f" ended in an interval: the P95, and for a single run the band down to the P50.{remark}",
         kind="bands",
-        x=_TIME,
         y=Axis(title=f"{'P50 to ' if is_alone else ''}P95, ms (log scale)", is_log=True),
-        rules=moments,
-        section=_SPEED,
-        **_style(data, rows),
-    )
-    rows = _split(data, "occupancy_over_time", pl.col("tier"), pl.col("tier"))
-    yield Chart(
-        rows=rows.rename({"t_s": "x", "gib": "y"}),
-        name="occupancy",
-        title="Occupancy of the tiers",
-        caption=f"Contents of each tier at the end of an interval, including the warm-up, and its capacity.{remark}",
-        kind="bands",
-        x=_TIME,
-        y=Axis(title="GiB"),
-        rules=[*_list_capacities(data, rows)],
-        section=_BYTES,
         **_style(data, rows),
     )
 
 
-def list_moments(data: Gathered) -> Iterator[Rule]:
-    """Yield the moments to mark; equal ones of several runs once."""
-    found: dict[tuple[str, str], str] = {}
-    for name, run in data.shown.items():
-        for moment, seconds in run.moments.items():
-            found.setdefault((moment, f"{seconds:.2g}"), name)
-    names = [moment for moment, _ in found]
-    for (moment, _), name in found.items():
-        label = moment if names.count(moment) == 1 else f"{moment}, {name}"
-        yield Rule(label=label, x=data.shown[name].moments[moment])
-
-
-def _list_capacities(data: Gathered, rows: pl.DataFrame) -> Iterator[Rule]:
-    """Yield the capacity of each tier that has a panel; equal ones of several runs once."""
-    found: dict[tuple[str, float], str] = {}
-    for name, run in data.shown.items():
-        sizes = asdict(run.summary.provenance.conditions.plan.usable_bytes)
-        for tier in TIERS:
-            gib = (sizes[tier] or 0) * len(run.run.infos) / GIB
-            if gib and tier in rows["tier"]:
-                found.setdefault((tier, gib), name)
-    tiers = [tier for tier, _ in found]
-    for (tier, gib), name in found.items():
-        label = "capacity" if tiers.count(tier) == 1 else f"capacity, {name}"
-        yield Rule(label=label, y=gib, panel=tier)
+def _list_moments(data: Gathered, names: Iterable[str]) -> Iterator[Rule]:
+    """Yield the moments of some runs; equal ones of several runs once, others with their run's name."""
+    found: dict[tuple[str, str], tuple[str, float]] = {}
+    for name in names:
+        for moment, seconds in data.shown[name].moments.items():
+            found.setdefault((moment, f"{seconds:.2g}"), (name, seconds))
+    counts = Counter(moment for moment, _ in found)
+    for (moment, _), (name, seconds) in found.items():
+        yield Rule(label=moment if counts[moment] == 1 else f"{moment}, {name}", x=seconds)
 
 
 def _list_distributions(data: Gathered) -> Iterator[Chart]:
-    rows = _split(data, "curves", pl.format("{}s", "side"), _DIRECTION)
+    rows = _split(data, "curves", pl.format("{}s", "side"))
     words = pl.format("{}, {} {}s: {}% within {} ms", "run", "tier", "side", pl.col("share") * 100, "ms")
     noted = pl.when(pl.col("share").is_in(_NOTED)).then(words)
     yield Chart(
@@ -264,13 +280,3 @@ def _list_causes(data: Gathered) -> Iterator[Chart]:
         colours={"recomputed": "grey"},
         section=_BYTES,
     )
-
-
-def tabulate_distribution(data: Gathered, name: str) -> Table:
-    """Return a distribution of the runs shown, or of one if all are equal."""
-    rows = data.table(name)
-    if data.is_equal(name):
-        rows = rows.filter(pl.col("run") == next(iter(data.shown))).drop("run")
-    columns = [Column(HEADINGS.get(head, head.replace("_", " "))) for head in rows.columns]
-    title = _OTHERS[name]
-    return Table(title=title, columns=columns, rows=rows.rows(), section=_TABLES, is_folded=True)

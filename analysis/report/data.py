@@ -9,9 +9,10 @@ from typing import Final
 import polars as pl
 
 from analysis.comparison.compare import Comparison, compare_systems
+from analysis.comparison.trials import check_named_once
 from analysis.log.log import Log
 from analysis.log.targets import Targets
-from analysis.report.systems import Subject, assign_labels, group_runs, group_sides, name_runs
+from analysis.report.systems import Subject, assign_labels, group_runs, mark_predicted, name_runs
 from analysis.runs.opening import open_run
 from analysis.summary.across_runs import add_shared_doubts
 from analysis.summary.answer import shorten_paths
@@ -35,13 +36,11 @@ class Gathered:
         runs: the runs, in the order given.
         targets: bounds that the user set.
         comparison: the systems against one of them; None for a single system.
-        title: the title that the user gave; empty to make one.
     """
 
     runs: list[Subject]
     targets: Targets
     comparison: Comparison | None = None
-    title: str = ""
 
     @property
     def summaries(self) -> list[Summary]:
@@ -101,7 +100,6 @@ def gather(
     names: Sequence[str] | None = None,
     progress: Progress = ignore_progress,
     *,
-    title: str = "",
     labels: Sequence[tuple[str, str]] = (),
 ) -> Gathered:
     """Read runs, and compare their systems.
@@ -113,21 +111,18 @@ def gather(
             compares only systems of one load.
         names: names as SYSTEM/TRIAL; None to name runs after their paths.
         progress: shows the work on each run.
-        title: the title of the report; empty to make one.
         labels: names of systems, each with a directory or a pattern of its runs.
 
     Raises:
         InputError: a run cannot be read or is named twice, the baseline is not among the runs, or
             a label does not fit them.
     """
+    check_named_once(paths)
     resolved = [path.resolve() for path in paths]
     base = resolved[0] if baseline is None else baseline.resolve()
     if base not in resolved:
         remedy = "name it as a run, too"
         raise InputError("not among the runs", remedy, subject=baseline, setting="baseline")
-    for number, path in enumerate(resolved):
-        if path in resolved[:number]:
-            raise InputError("named twice", "name it once", subject=paths[number])
     given = assign_labels(paths, labels)
     runs = [_read(path, targets, progress) for path in paths]
     summaries = add_shared_doubts([run.summary for run in runs], given)
@@ -137,14 +132,20 @@ def gather(
     ]
     # Names given as SYSTEM/TRIAL say the system themselves.
     systems = [name.rpartition("/")[0] for name in names] if names else name_runs(runs)
-    runs = [_mark_predicted(run, system) for run, system in zip(runs, systems, strict=True)]
-    sides = group_sides(runs)
+    runs = [
+        replace(run, name=mark_predicted(run.name, run), system=mark_predicted(system, run))
+        for run, system in zip(runs, systems, strict=True)
+    ]
+    named = [label for label in given if label]
+    # Labels are the sides that the user wants, whatever configurations are under each.
+    are_sides = len(named) == len(runs) and len({*named}) > 1
+    sides = group_runs(runs, named if are_sides else [run.system for run in runs])
     comparison = None
     if len(sides) > 1:
         first = next(name for name, own in sides.items() if runs[resolved.index(base)] in own)
         trials = {name: [run for run in own if run.is_trial] for name, own in sides.items()}
         comparison = compare_systems(trials, first, is_any_load=baseline is not None)
-    return Gathered(runs, targets, comparison, title)
+    return Gathered(runs, targets, comparison)
 
 
 def _read(path: Path, targets: Targets, progress: Progress) -> Subject:
@@ -168,11 +169,3 @@ def find_moments(log: Log) -> dict[str, float]:
     moments = {"warm-up ends": log.warm_end_ns if has_warmup else None, "measured until here": log.cut_ns}
     first = log.span[0]
     return {name: max(0.0, (at - first) / 1e9) for name, at in moments.items() if at is not None}
-
-
-def _mark_predicted(run: Subject, system: str) -> Subject:
-    """Return a run with its system; names of predictions say so."""
-    if run.summary.prediction is None:
-        return replace(run, system=system)
-    name, system = (text if "predicted" in text else f"{text} (predicted)" for text in (run.name, system))
-    return replace(run, name=name, system=system)

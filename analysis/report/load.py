@@ -3,17 +3,19 @@
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import polars as pl
 
 from analysis.comparison.intervals import Statistics, summarise_metric
+from analysis.metrics.catalogue import describe
 from analysis.report.data import DRAWN, Gathered, pick_valid
-from analysis.report.systems import Subject, group_runs, name_groups
+from analysis.report.systems import Subject, group_runs, mark_predicted, name_groups
 from analysis.summary.run_summary import Summary
 from replayer.schema import to_plain
+from tracegen.errors import format_count
 from tracegen.schema import ENUMS
-from views.answer import Axis, Cell, Chart, Column, Rule, Table
+from views.answer import Axis, Chart, Figure, Rule
 from views.numbers import format_number
 from views.sentences import say_curve, say_limit
 
@@ -27,8 +29,8 @@ _WAIT: Final = "storage part of TTFT"
 _TITLES: Final[dict[LoadAxis, str]] = {"speedup": "speed-up of the trace's requests", "users": "users"}
 _LOG_FROM: Final = 4
 """Loads that span at least this factor have a log scale."""
-NAMED: Final = 4
-"""Most curves that are put in words; the table has all."""
+_NAMED: Final = 4
+"""Most curves that are put in words; the chart has all."""
 _LEAST_MS: Final = 1e-4
 _READING: Final = (
     "Find the highest load at which the P95 is below its dashed target. Each point is the mean of"
@@ -60,29 +62,22 @@ class LoadPoint:
         late = sum(any(doubt.kind == BEHIND for doubt in trial.doubts) for trial in self.trials)
         return 2 * late >= len(self.trials)
 
-    def is_within(self, metric: str, target: float) -> bool:
-        """Return whether a time and its interval are within a target."""
-        stats = self.summarise(metric)
-        return stats.mean is not None and (stats.high or stats.mean) <= target
 
-
-@dataclass(frozen=True)
-class LoadCurve:
+class LoadCurve(NamedTuple):
     """The loads of one configuration on one machine.
 
     Attributes:
         name: what tells it from the other curves; empty if there is one.
         points: by ascending load.
-        is_predicted: whether its runs are predicted.
     """
 
     name: str
     points: list[LoadPoint]
-    is_predicted: bool
 
-    def has(self, metric: str) -> bool:
-        """Return whether any trial has a metric."""
-        return any(point.summarise(metric).n for point in self.points)
+    @property
+    def is_predicted(self) -> bool:
+        """Whether its runs are predicted."""
+        return self.points[0].trials[0].prediction is not None
 
     @property
     def fastest(self) -> LoadPoint:
@@ -90,8 +85,7 @@ class LoadCurve:
         return max(self.points, key=lambda point: point.summarise(RATE).mean or 0.0)
 
 
-@dataclass(frozen=True)
-class LoadLimit:
+class LoadLimit(NamedTuple):
     """The target of a curve that is missed at the lowest load.
 
     Attributes:
@@ -114,14 +108,14 @@ class LoadCurves:
     Attributes:
         axis: the condition that is the load.
         curves: in the order of their first runs.
-        left_out: names of the runs that are not valid.
+        runs: the number of their runs, with those that are not valid.
         targets: the target in ms of each class that has requests; none if targets depend on the
             bytes moved.
     """
 
     axis: LoadAxis
     curves: list[LoadCurve]
-    left_out: list[str]
+    runs: int
     targets: dict[str, float]
 
     def find_limit(self, curve: LoadCurve) -> LoadLimit | None:
@@ -129,10 +123,11 @@ class LoadCurves:
         limits = []
         for name, target in self.targets.items():
             metric = f"{name}_{WAIT}"
-            if curve.has(metric):
+            stats = [point.summarise(metric) for point in curve.points]
+            if any(one.n for one in stats):
                 whose = f"{name} requests" if len(self.targets) > 1 else "requests"
+                kept = [one.mean is not None and (one.high or one.mean) <= target for one in stats]
                 # A load above one that misses does not count: waiting there may only have been lucky.
-                kept = [point.is_within(metric, target) for point in curve.points]
                 limits.append(LoadLimit(metric, whose, target, [*kept, False].index(False)))
         return min(limits, key=lambda limit: limit.kept, default=None)
 
@@ -149,26 +144,22 @@ def find_load(data: Gathered) -> LoadCurves | None:
             for run in data.runs
             if run.summary.metrics.get(WAIT) is not None and _find_value(run.summary, axis) is not None
         ]
-        groups = group_runs(timed, [_make_key(run, axis) for run in timed])
-        runs = [own for own in groups.values() if len(_make_points(own, axis)) > 1]
-        if runs:
-            curves = [
-                LoadCurve(name, _make_points(own, axis), own[0].summary.prediction is not None)
-                for name, own in zip(_name_curves(runs), runs, strict=True)
-            ]
-            invalid = [run.name for own in runs for run in own if not run.summary.is_valid]
+        groups = group_runs(timed, [_make_key(run, axis) for run in timed]).values()
+        found = [(own, points) for own in groups if len(points := _make_points(own, axis)) > 1]
+        if found:
+            names = _name_curves([own for own, _ in found])
+            curves = [LoadCurve(name, points) for name, (_, points) in zip(names, found, strict=True)]
+            trials = [trial for curve in curves for point in curve.points for trial in point.trials]
             targets = {} if data.targets.qos_ms_per_gib else data.targets.qos_ms
-            asked = [name for name in ENUMS["qos"] if any(curve.has(f"{name}_{WAIT}") for curve in curves)]
-            return LoadCurves(axis, curves, invalid, {name: targets[name] for name in asked if name in targets})
+            asked = (name for name in ENUMS["qos"] if summarise_metric(f"{name}_{WAIT}", trials).n)
+            bounds = {name: targets[name] for name in asked if name in targets}
+            return LoadCurves(axis, curves, sum(len(own) for own, _ in found), bounds)
     return None
 
 
 def is_one_curve(found: LoadCurves | None, data: Gathered) -> bool:
     """Return whether all systems are loads of one configuration: the curve compares them."""
-    if found is None or len(found.curves) > 1:
-        return False
-    trials = sum(len(point.trials) for point in found.curves[0].points)
-    return trials + len(found.left_out) == len(data.runs)
+    return found is not None and len(found.curves) == 1 and found.runs == len(data.runs)
 
 
 def _find_value(summary: Summary, axis: LoadAxis) -> float | None:
@@ -204,11 +195,7 @@ def _name_curves(curves: Sequence[Sequence[Subject]]) -> list[str]:
     if len(curves) == 1:
         return [""]
     names = name_groups([pick_valid(runs) for runs in curves])
-    predicted = [runs[0].summary.prediction is not None for runs in curves]
-    return [
-        f"{name} (predicted)" if is_predicted and "predicted" not in name else name
-        for name, is_predicted in zip(names, predicted, strict=True)
-    ]
+    return [mark_predicted(name, runs[0]) for name, runs in zip(names, curves, strict=True)]
 
 
 def make_load_title(found: LoadCurves) -> str:
@@ -223,11 +210,10 @@ def describe_curves(found: LoadCurves) -> str:
     limits = [(curve, limit) for curve in found.curves if (limit := found.find_limit(curve))]
     if not limits:
         ends = (first.points[0], first.points[-1])
-        return say_curve(
-            f"P95 of the {_WAIT}", [(_format_time(end, WAIT), found.format_load(end.load)) for end in ends]
-        )
+        points = [(_format_time(end, WAIT), found.format_load(end.load)) for end in ends]
+        return say_curve(f"P95 of the {_WAIT}", points)
     places = []
-    for curve, limit in limits[:NAMED]:
+    for curve, limit in limits[:_NAMED]:
         place = "at no load"
         if limit.kept:
             last = curve.points[limit.kept - 1]
@@ -266,16 +252,70 @@ def _format_time(point: LoadPoint, metric: str) -> str:
     return f"{mean} ms" if is_alike else f"{mean} ms (95% interval {low} to {high})"
 
 
+def list_load_figures(found: LoadCurves) -> list[Figure]:
+    """Return the highest load within the target of each curve; of one curve its ends, too."""
+    if len(found.curves) > 1:
+        return [_make_limit(found, curve, curve.name) for curve in found.curves[: _NAMED + 2]]
+    (curve,) = found.curves
+    wait = "Storage part of TTFT, P95, at the {} load"
+    return [
+        _make_limit(found, curve, "Highest load within its target"),
+        _make_figure(found, curve.points[0], WAIT, wait.format("lowest")),
+        _make_figure(found, curve.points[-1], WAIT, wait.format("highest")),
+        _make_figure(found, curve.fastest, RATE, "Requests served at most"),
+    ]
+
+
+def _make_limit(found: LoadCurves, curve: LoadCurve, label: str) -> Figure:
+    limit = found.find_limit(curve)
+    if limit is None:
+        why = "targets that depend on the bytes moved are not judged here"
+        return Figure(name="highest_load", label=label, value=None, note=why)
+    return Figure(
+        name="highest_load",
+        label=label,
+        value=curve.points[limit.kept - 1].load if limit.kept else None,
+        text="" if limit.kept else "none",
+        unit="users" if found.axis == "users" else "× speed-up",
+        note=f"P95 of {limit.requests} within {format_number(limit.target)} ms",
+        better="higher",
+    )
+
+
+def _make_figure(found: LoadCurves, point: LoadPoint, metric: str, label: str) -> Figure:
+    stats = point.summarise(metric)
+    trials = "predicted" if point.trials[0].prediction else format_count(stats.n, "trial")
+    return Figure(
+        name=metric,
+        label=label,
+        value=stats.mean or None,
+        low=stats.low,
+        high=stats.high,
+        unit=describe(metric).unit,
+        better=describe(metric).better or "",
+        note=f"{trials} at {found.format_load(point.load)}",
+    )
+
+
 def draw_load(found: LoadCurves) -> Chart:
     """Return percentiles of the storage part of TTFT against the load; of several curves the P95."""
     loads = sorted({point.load for curve in found.curves for point in curve.points})
     drawn = found.curves[:DRAWN]
     is_alone = len(drawn) == 1
-    rows = [*_list_marks(drawn)]
+    # A single curve has a line for each percentile, each of several its P95.
+    lines = [(curve, curve.name, WAIT) for curve in drawn]
+    if is_alone:
+        lines = [(drawn[0], name, metric) for name, metric in PERCENTILES.items()]
+    rows = [
+        (name, point.load, max(stats.mean, _LEAST_MS), stats.low, stats.high, point.is_behind)
+        for curve, name, metric in lines
+        for point in curve.points
+        if (stats := point.summarise(metric)).mean is not None
+    ]
     types = {"series": pl.String} | dict.fromkeys(("x", "y", "low", "high"), pl.Float64) | {"hollow": pl.Boolean}
-    targets = {
-        target: [name for name, own in found.targets.items() if own == target] for target in found.targets.values()
-    }
+    targets: dict[float, list[str]] = {}
+    for name, target in found.targets.items():
+        targets.setdefault(target, []).append(name)
     return Chart(
         name="load",
         title="Latency against load",
@@ -284,42 +324,10 @@ def draw_load(found: LoadCurves) -> Chart:
         rows=pl.DataFrame(rows, types, orient="row"),
         x=Axis(title=_TITLES[found.axis], is_log=loads[-1] >= _LOG_FROM * loads[0], has_zero=False, ticks=loads),
         y=Axis(title="ms (log scale)" if is_alone else "P95, ms (log scale)", is_log=True),
-        dashed=frozenset(row[0] for row in rows if is_alone and drawn[0].is_predicted)
-        | {curve.name for curve in drawn if curve.is_predicted},
+        dashed=frozenset(name for curve, name, _ in lines if curve.is_predicted),
         rules=[
             Rule(label=f"target of {', '.join(names)}: {format_number(target)} ms", y=target)
             for target, names in targets.items()
         ],
         section="Load",
-        data=[tabulate_load(found)],
-    )
-
-
-def _list_marks(curves: Sequence[LoadCurve]) -> Iterator[tuple[str, float, float, float | None, float | None, bool]]:
-    """Yield series, load, mean, the ends of its interval, and whether the system fell behind."""
-    for curve in curves:
-        for name, metric in (PERCENTILES if len(curves) == 1 else {"P95": WAIT}).items():
-            for point in curve.points:
-                stats = point.summarise(metric)
-                if stats.mean is not None:
-                    series, mean = name if len(curves) == 1 else curve.name, max(stats.mean, _LEAST_MS)
-                    yield series, point.load, mean, stats.low, stats.high, point.is_behind
-
-
-def tabulate_load(found: LoadCurves) -> Table:
-    """Return a table with a row for each load of each configuration."""
-    metrics = PERCENTILES | {f"{name} P95": f"{name}_{WAIT}" for name in found.targets if len(found.targets) > 1}
-    rows: list[list[Cell]] = []
-    for curve in found.curves:
-        for point in curve.points:
-            stats = [point.summarise(metric) for metric in metrics.values()]
-            times = [end for one in stats for end in (one.mean, one.low, one.high)]
-            rate = point.summarise(RATE).mean
-            rows.append([curve.name, point.load, len(point.trials), rate, *times, point.is_behind])
-    heads = [f"{name}{end}" for name in metrics for end in (", ms", " from", " to")]
-    return Table(
-        name="load",
-        title="Latency against load: means with 95% intervals",
-        columns=[*map(Column, ("configuration", found.axis, "trials", "requests/s", *heads, "fell behind"))],
-        rows=rows,
     )

@@ -1,17 +1,16 @@
-"""The systems of a report: which runs belong together, by labels, folders or drives, and their names."""
+"""The systems of a report: which runs belong together, and what they are called."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
-from itertools import combinations
+from itertools import chain, combinations, count
 from pathlib import Path
 from typing import Final
 
 import polars as pl
 
-from analysis.comparison.compare import LOAD, list_differing
-from analysis.comparison.matching import find_path_names, group_trials
+from analysis.comparison.matching import find_path_names
 from analysis.comparison.trials import Trial, find_fault, name_condition, write_conditions
 from analysis.summary.run_summary import Summary
 from replayer.schema import TIERS
@@ -70,16 +69,13 @@ def parse_label(text: str) -> tuple[str, str]:
     """Split NAME=DIRECTORY.
 
     Raises:
-        InputError: it has another form, or the name is too long or has control characters.
+        InputError: it has another form, or the name has control characters.
     """
     name, _, place = text.partition("=")
     name = name.strip()
     if not (name and place):
         raise InputError("not NAME=DIR", "write `label=old=runs/old`", subject=text, setting="label")
     check_text(name, "label")
-    if len(name) > LONGEST:
-        problem = f"the name has {len(name)} characters, and charts have room for {LONGEST}"
-        raise InputError(problem, "shorten it", subject=text, setting="label")
     return name, place
 
 
@@ -126,20 +122,25 @@ def name_runs(runs: Sequence[Subject]) -> list[str]:
     return [named[key] for key in keys]
 
 
+def mark_predicted(name: str, run: Subject) -> str:
+    """Return a name that says whether its run was predicted."""
+    return name if run.summary.prediction is None or "predicted" in name else f"{name} (predicted)"
+
+
 def name_groups(groups: Sequence[Sequence[Subject]]) -> list[str]:
     """Return a short name for each group of runs that distinguishes it from the others.
 
     It is the label of its runs. Groups with one label are told apart by what differs between them,
     and groups without one by what their paths say, or by what differs.
     """
-    names = [""] * len(groups)
-    labels = [own[0].label for own in groups]
-    for label in dict.fromkeys(labels):
-        numbers = [number for number, each in enumerate(labels) if each == label]
-        own = [groups[number] for number in numbers]
-        for number, name in zip(numbers, _tell_apart(own, label), strict=True):
-            names[number] = _shorten(escape_controls(name))  # paths may hold any byte
-    return list(_number_equal(names))
+    by_label: dict[str | None, list[int]] = {}
+    for number, own in enumerate(groups):
+        by_label.setdefault(own[0].label, []).append(number)
+    names: dict[int, str] = {}
+    for label, numbers in by_label.items():
+        apart = _tell_apart([groups[number] for number in numbers], label)
+        names |= zip(numbers, map(escape_controls, apart), strict=True)  # paths may hold any byte
+    return list(_number_equal(_shorten(names[number]) for number in range(len(groups))))
 
 
 def _tell_apart(groups: Sequence[Sequence[Subject]], label: str | None) -> list[str]:
@@ -148,9 +149,9 @@ def _tell_apart(groups: Sequence[Sequence[Subject]], label: str | None) -> list[
     paths = find_path_names([[run.run.path for run in own] for own in groups])
     differences = _find_differences([own[0].summary for own in groups])
     if label is not None:
-        numbers = [str(number) for number in range(1, len(groups) + 1)]
+        numbers = map(str, range(1, len(groups) + 1))
         return [f"{label}, {each}" for each in differences or paths or numbers]
-    if paths and not all(_UNTOLD.fullmatch(name) for name in paths):
+    if paths and not all(map(_UNTOLD.fullmatch, paths)):
         return paths
     return differences or paths or [own[0].run.path.name for own in groups]
 
@@ -158,15 +159,13 @@ def _tell_apart(groups: Sequence[Sequence[Subject]], label: str | None) -> list[
 def _find_differences(systems: Sequence[Summary]) -> list[str] | None:
     """Name systems by the fewest facts that tell them apart; None if no facts do."""
     facts = [_list_facts(summary) for summary in systems]
-    names = dict.fromkeys(name for own in facts for name in own)
-    columns = [[own.get(name, "") for own in facts] for name in names]
+    columns = [[own.get(name, "") for own in facts] for name in dict.fromkeys(chain(*facts))]
     differing = [column for column in columns if len(set(column)) > 1]
     # Three or more facts are tried only all at once: legends have no room, and subsets are many.
-    for count in (1, 2, len(differing)):
-        for chosen in combinations(differing, min(count, len(differing))):
-            joined = [", ".join(filter(None, texts)) for texts in zip(*chosen, strict=True)]
-            if len(set(joined)) == len(facts) > 1:
-                return joined
+    for chosen in chain(combinations(differing, 1), combinations(differing, 2), [differing]):
+        joined = [", ".join(filter(None, texts)) for texts in zip(*chosen, strict=True)]
+        if len(set(joined)) == len(facts) > 1:
+            return joined
     return None
 
 
@@ -193,51 +192,11 @@ def _shorten(name: str) -> str:
     return name if len(name) <= LONGEST else f"{name[:half]}…{name[half + 1 - LONGEST :]}"
 
 
-def _number_equal(names: Sequence[str]) -> Iterator[str]:
+def _number_equal(names: Iterable[str]) -> Iterator[str]:
     """Yield names, with numbers after those that came before."""
     seen: set[str] = set()
     for name in names:
-        free = name
-        number = 2
-        while free in seen:
-            free, number = f"{name} ({number})", number + 1
+        numbered = (f"{name} ({number})" for number in count(2))
+        free = next(each for each in chain([name], numbered) if each not in seen)
         seen.add(free)
         yield free
-
-
-def group_sides(runs: Sequence[Subject]) -> dict[str, list[Subject]]:
-    """Group runs into sides: by labels, by folders (of two sweeps), by drives, or by systems.
-
-    Folders or drives are sides if that gives configurations that the first has in common with
-    another, and if no system is in two of them.
-    """
-    systems = group_runs(runs, [run.system for run in runs])
-    labels = [run.label for run in runs if run.label]
-    if len(labels) == len(runs) and len(set(labels)) > 1:
-        return group_runs(runs, labels)
-    places = [run.run.path.absolute() for run in runs]
-    top = next(top for top in places[0].parents if all(place.is_relative_to(top) for place in places))
-    folders = [place.relative_to(top).parts[0] for place in places]
-    drives = [str((run.summary.provenance.machine, run.drive)) for run in runs]
-    for keys, has_varied in ((folders, True), (drives, False)):
-        sides = [*group_runs(runs, keys).values()]
-        is_split = sum(len({run.system for run in side}) for side in sides) > len(systems)
-        if 1 < len(sides) < len(systems) and not is_split and _is_matched(sides, has_varied=has_varied):
-            return dict(zip(name_groups(sides), sides, strict=True))
-    return systems
-
-
-def _is_matched(sides: Sequence[Sequence[Subject]], *, has_varied: bool) -> bool:
-    """Return whether the first side has a configuration in common with another.
-
-    Args:
-        sides: the runs of each side.
-        has_varied: whether conditions of the system, though not of the load, may differ.
-    """
-    # Sides whose runs never meet would replace systems that do by a comparison of nothing.
-    first, *others = ([run for run in side if run.is_trial] for side in sides)
-    for other in others:
-        vary = list_differing([first, other]) if has_varied else []
-        if LOAD.isdisjoint(vary) and not group_trials(first, vary).keys().isdisjoint(group_trials(other, vary)):
-            return True
-    return False

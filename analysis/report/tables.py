@@ -1,19 +1,23 @@
-"""The tables of a report: headline figures, every other metric, machine and settings, what they mean."""
+"""Lines and tables of what was tested: figures of all metrics, machine and settings, what they mean."""
 
 from collections.abc import Iterator, Mapping
 from itertools import chain
+from pathlib import Path
 from typing import Any, Final
 
 from analysis.comparison.intervals import summarise_metric
+from analysis.comparison.trials import format_condition, name_condition, write_conditions
 from analysis.log.columns import GIB
 from analysis.metrics.catalogue import CATALOGUE, describe
 from analysis.metrics.headlines import REPORT
 from analysis.report.data import Gathered
 from analysis.report.systems import Subject
+from analysis.runs.plan_order import describe_order, describe_rules
 from analysis.summary.run_summary import is_thin, note
-from replayer.schema import TIERS, Machine, to_plain
+from replayer.schema import TIERS, Conditions, Machine, to_plain
+from tracegen.errors import format_count
 from views.answer import Column, Table
-from views.numbers import ABSENT, format_alike, format_number, get_unit_word
+from views.numbers import ABSENT, format_alike, format_bytes, format_number, get_unit_word
 
 HEADLINES: Final = "Headline figures"
 SETTINGS: Final = "Machine and settings"
@@ -43,9 +47,120 @@ _CLAIMS: Final = (
 )
 
 
-def list_run_tables(data: Gathered) -> list[Table]:
-    """Return the tables of a report, in their order."""
-    return [*_list_metrics(data), *_list_settings(data), _list_claims(data)]
+Facts = dict[str, str]
+"""Facts of one run by name; empty texts are left out."""
+_USUAL: Final = "rules of waterfall"
+"""A fact that is told only if systems differ in it."""
+_SHORT: Final = 120
+"""Most letters of what differs between three or more systems; longer facts are only named."""
+
+
+def list_tested(data: Gathered, titled: tuple[str, ...] = ()) -> list[str]:
+    """Return a line of hardware, one of the workload, and one of what differs between systems.
+
+    Args:
+        data: the runs.
+        titled: facts that the title tells.
+    """
+    lines, differing = [], []
+    for describe_run in (_describe_hardware, _describe_workload):
+        facts = {system: describe_run(own[0]) for system, own in data.valid.items()}
+        shared: list[str] = []
+        for name in dict.fromkeys(chain(*facts.values())):
+            values = {own.get(name, "") for own in facts.values()}
+            if len(values) == 1:
+                shared += values - {"", _USUAL}
+            elif name not in titled:
+                differing.append(_compare(name, facts))
+        lines.append("; ".join(shared))
+    if differing:
+        lines.append(f"Differs: {'; '.join(differing)}")
+    return [line for line in lines if line]
+
+
+def _compare(name: str, facts: dict[str, Facts]) -> str:
+    """Return a fact of each system, as "6 GiB (old, spare), 8 GiB (new)"."""
+    systems: dict[str, list[str]] = {}
+    for system, own in facts.items():
+        if own.get(name):
+            systems.setdefault(own[name], []).append(system)
+    listed = ", ".join(f"{value} ({', '.join(named)})" for value, named in systems.items())
+    has_room = len(facts) <= 2 or len(listed) <= _SHORT or name == "profile"
+    return listed if has_room else name
+
+
+def _describe_hardware(run: Subject) -> Facts:
+    if run.summary.prediction is not None:
+        return {"profile": f"PREDICTED, not measured, with {run.summary.describe_profile()}"}
+    machine = run.run.infos[0].machine or Machine()
+    cores = format_count(machine.cores, "core") if machine.cores else ""
+    memory = f"{machine.memory_bytes / GIB:,.0f} GiB of memory" if machine.memory_bytes else ""
+    conditions = run.summary.provenance.conditions
+    slowing = format_condition("throttle", write_conditions(conditions)["throttle"])
+    ranks = conditions.plan.ranks or 1
+    return {
+        "drive": _describe_drive(run),
+        "slowing": "" if slowing == "none" else f"slowed to {slowing}",
+        "processor": ", ".join(filter(None, (machine.cpu or "unknown processor", cores))),
+        "memory": memory,
+        "hosts": f"{ranks} ranks" if ranks > 1 else "",
+    }
+
+
+def _describe_drive(run: Subject) -> str:
+    """Describe the drive of the nvme tier, or what stands in for it."""
+    conditions, storage = run.summary.provenance.conditions, run.summary.provenance.storage
+    if conditions.plan.usable_bytes.nvme == 0:
+        return "no nvme tier"
+    if storage is None or conditions.devices.has_simulated_nvme:
+        layout = f" (layout {conditions.devices.layout})" if conditions.devices.layout else ""
+        return f"no drive, an emulated nvme tier{layout}"
+    names = [storage.device_model or "drive of unknown model", storage.device, storage.filesystem]
+    return ", ".join(filter(None, names))
+
+
+def _describe_workload(run: Subject) -> Facts:
+    provenance = run.summary.provenance
+    conditions = provenance.conditions
+    requests = run.summary.metrics["requests"]
+    speedup = conditions.load.speedup
+    is_plain = conditions.load.pace == "asap" or speedup in (None, 1)
+    return {
+        "model": conditions.plan.model,
+        "caches": _list_caches(conditions),
+        "workload": _describe_trace(run),
+        "cut": provenance.cut or "",
+        "requests": format_count(int(requests), "request") if requests else "",
+        "users": format_count(provenance.users, "user") if provenance.users else "",
+        "pace": f"pace {conditions.load.pace}" + ("" if is_plain else f" at {speedup:g} × speed"),
+        "workers": format_count(conditions.load.workers, "worker"),
+        "order": describe_order(conditions),
+        "rules": f"rules of {describe_rules(conditions)}",
+    }
+
+
+def _list_caches(conditions: Conditions) -> str:
+    """Return the sizes that the user asked for; the headroom of a memory tier is part of them."""
+    texts = write_conditions(conditions)
+    sizes = {f"usable_bytes.{tier}" for tier in TIERS}
+    named = (name_condition(name, texts[name], texts.get("headroom")) for name in texts if name in sizes)
+    return " + ".join(name for name in named if not name.endswith(" 0 GiB"))
+
+
+def _describe_trace(run: Subject) -> str:
+    """Name a trace by its sources, else by its file."""
+    trace = run.run.infos[0].trace
+    sources = [source.name for source in trace.sources or () if source.name]
+    if sources:
+        return ", ".join(sources)
+    return Path(trace.path).name if trace.path else "unnamed trace"
+
+
+def list_run_tables(data: Gathered) -> Iterator[Table]:
+    """Yield the tables of a report, in their order."""
+    yield from _list_metrics(data)
+    yield from _list_settings(data)
+    yield _list_claims(data)
 
 
 def _list_metrics(data: Gathered) -> Iterator[Table]:
@@ -56,21 +171,17 @@ def _list_metrics(data: Gathered) -> Iterator[Table]:
         for name, own in zip(names, data.valid.values(), strict=True)
     ]
     summaries = data.summaries
-    known = {
-        name: any(summary.values.get(name) or name in summary.more_than for summary in summaries)
-        for name in dict.fromkeys((*_LEADING, *REPORT, *CATALOGUE))
-        if any(summary.values.get(name) is not None or name in summary.more_than for summary in summaries)
-    }
+    values = [*chain.from_iterable((one.values | one.more_than).items() for one in summaries)]
+    known = {name for name, value in values if value is not None}
+    told = {name for name, value in values if value}
+    leading = [name for name in _LEADING if name in told]
+    others = [name for name in dict.fromkeys((*_LEADING, *REPORT, *CATALOGUE)) if name in known - {*leading}]
     notes = note(known, [summary.metrics for summary in summaries])
     if data.comparison:
         notes = ["Each run over its own window; ratios are over equal work instead.", *notes]
-    parts = {
-        HEADLINES: [name for name in _LEADING if known.get(name)],
-        "Every other metric": [name for name, is_told in known.items() if not (is_told and name in _LEADING)],
-    }
-    for title, metrics in parts.items():
+    for title, metrics in ((HEADLINES, leading), ("Every other metric", others)):
         yield Table(
-            name="headlines" if title == HEADLINES else "metrics",
+            name="headlines" if metrics is leading else "metrics",
             title=title,
             columns=[Column(head) for head in ("metric", "name", "unit", *heads)],
             rows=[
@@ -78,27 +189,24 @@ def _list_metrics(data: Gathered) -> Iterator[Table]:
                 for name in metrics
             ],
             section=HEADLINES,
-            notes=notes if title == HEADLINES else [],
-            is_folded=title != HEADLINES,
+            notes=notes if metrics is leading else [],
+            is_folded=metrics is others,
         )
 
 
 def _list_cells(data: Gathered, name: str) -> Iterator[str]:
     """Yield the mean of each system with its interval, in brackets if it rests on few samples."""
-    if name == _WORD:
-        for own in data.valid.values():
+    for own in data.valid.values():
+        if name == _WORD:
             yield ", ".join(dict.fromkeys(run.summary.bottleneck or ABSENT for run in own))
-        return
-    each = [summarise_metric(name, [run.summary for run in own]) for own in data.valid.values()]
-    ends = ((one.mean if one.more_than is None else one.more_than, one.low, one.high) for one in each)
-    texts = iter(format_alike(chain(*ends), describe(name).unit))
-    for one, own in zip(each, data.valid.values(), strict=True):
-        mean, low, high = next(texts), next(texts), next(texts)
+            continue
+        one = summarise_metric(name, [run.summary for run in own])
+        more, value = ("", one.mean) if one.more_than is None else ("> ", one.more_than)
+        mean, low, high = format_alike((value, one.low, one.high), describe(name).unit)
         # One trial of few samples is enough to move the mean.
-        is_few = any(is_thin(name, run.summary.metrics) for run in own)
-        span = f" [{low} to {high}]" if one.low is not None and low != high else ""
-        more = "> " if one.more_than is not None else ""
-        yield f"{more}{f'({mean})' if is_few else mean}{span}"
+        if any(is_thin(name, run.summary.metrics) for run in own):
+            mean = f"({mean})"
+        yield f"{more}{mean}" + (f" [{low} to {high}]" if one.low is not None and low != high else "")
 
 
 def _list_settings(data: Gathered) -> Iterator[Table]:
@@ -109,12 +217,12 @@ def _list_settings(data: Gathered) -> Iterator[Table]:
     parts = {
         "Trace, plan and time": {run.name: _describe_origin(run) for run in data.runs},
         "Machine": {name: _describe_machine(run) for name, run in firsts.items()},
-        "Settings": {name: flatten(to_plain(run.summary.provenance.conditions)) for name, run in firsts.items()},
+        "Settings": {name: _flatten(to_plain(run.summary.provenance.conditions)) for name, run in firsts.items()},
     }
     for title, columns in parts.items():
         names = dict.fromkeys(name for column in columns.values() for name in column)
         rows = [
-            [name.replace("_", " "), *(format_setting(name, own.get(name)) for own in columns.values())]
+            [name.replace("_", " "), *(_format_setting(name, own.get(name)) for own in columns.values())]
             for name in names
         ]
         yield Table(
@@ -131,7 +239,7 @@ def _describe_machine(run: Subject) -> dict[str, object]:
     """Describe the machine of a run's first rank; of a predicted run its profile."""
     if run.summary.prediction is not None:
         return {"profile": run.summary.describe_profile()}
-    return flatten(to_plain(run.run.infos[0].machine or Machine()))
+    return _flatten(to_plain(run.run.infos[0].machine or Machine()))
 
 
 def _describe_origin(run: Subject) -> dict[str, object]:
@@ -146,27 +254,26 @@ def _describe_origin(run: Subject) -> dict[str, object]:
         "trace": trace.path,
         "trace fingerprint": provenance.trace_fingerprint,
         "plan fingerprint": provenance.plan_fingerprint,
-        "seed": (trace.recipe or {}).get("seed", trace.seed),
-        "generator": trace.generator,
         "sources": [f"{source.name} ({source.licence})" for source in trace.sources or ()],
     }
 
 
-def format_setting(name: str, value: object) -> str:
-    """Format a setting's value; sizes in bytes and in GiB."""
-    if value is None:
-        return "unlimited" if name.startswith("usable_bytes") else ABSENT
-    if name.endswith("_bytes") or name.startswith("usable_bytes"):
-        return f"{value:,} ({value / GIB:.3g} GiB)" if isinstance(value, int) and value else "none"
-    return ", ".join(map(str, value)) if isinstance(value, list) else format_number(value)
+def _format_setting(name: str, value: object) -> str:
+    """Format a setting's value; sizes in bytes and in a unit that is short."""
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    if value is None and name.startswith("usable_bytes"):
+        return "unlimited"
+    size = f" ({format_bytes(value)})" if "bytes" in name and isinstance(value, int) and value >= 1024 else ""
+    return format_number(value) + size
 
 
-def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, object]:
+def _flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, object]:
     """Flatten nested tables; names are joined by dots, and empty tables left out."""
     flattened: dict[str, object] = {}
     for name, value in values.items():
         is_table = isinstance(value, dict)
-        flattened |= flatten(value, f"{prefix}{name}.") if is_table else {prefix + name: value}
+        flattened |= _flatten(value, f"{prefix}{name}.") if is_table else {prefix + name: value}
     return flattened
 
 

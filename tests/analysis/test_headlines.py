@@ -12,8 +12,8 @@ from analysis.doubts import checks as doubts
 from analysis.doubts.evidence import Evidence
 from analysis.log.targets import Targets
 from analysis.metrics.headlines import SUMMARY
+from analysis.report.answer import list_figures
 from analysis.report.data import gather
-from analysis.report.figures import list_figures
 from analysis.runs.samples import Moved
 from analysis.summary.summary import summarise
 from replayer.schema import WAITS, read_run

@@ -18,7 +18,7 @@ from analysis.comparison.matching import name_sets
 from analysis.comparison.trials import load_sets
 from analysis.comparison.work import Unit, Work
 from analysis.runs.run import Doubt, Run
-from analysis.summary.run_summary import Summary
+from analysis.summary.run_summary import MachineName, Summary
 from replayer.schema import TIERS
 from tests.support.predicted_runs import PROFILE, predict
 from tests.support.summaries import FAILED, summary_of
@@ -63,7 +63,7 @@ def compare_found(systems: dict[str, list[Path]], *, is_given: bool = False) -> 
 
 def render(comparison: Comparison) -> str:
     """Return what the command prints."""
-    return render_text(answer_comparison(comparison, [], {})).rstrip()
+    return render_text(answer_comparison(comparison, [], {"doubts": {}})).rstrip()
 
 
 def even_work(seconds: float, moves: int = 200, amount: float = 2.0**20, *, is_cut: bool = False) -> Work:
@@ -127,6 +127,8 @@ def craft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Craft:
     def crafted(path: Path) -> Summary:
         info = json.loads((path / "run.json").read_text())
         prediction = info.get("prediction")
+        machine = info.get("machine", {})
+        drive = machine.get("storage", {})
         return summary_of(
             run=str(path),
             prediction=prediction and predict(**prediction),
@@ -134,6 +136,7 @@ def craft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Craft:
             conditions=info["conditions"],
             zero_ns=info.get("zero_ns", [None]),
             executed_ops=info["executed_ops"],
+            machine=MachineName(machine.get("host"), machine.get("cpu"), machine.get("cores"), drive.get("device")),
             is_cut=(info.get("window") or {}).get("cut_s") is not None,
             **{"tokens_generated": info["executed_ops"]} | info["metrics"],
         )

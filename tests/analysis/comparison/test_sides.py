@@ -113,12 +113,7 @@ def test_several_configurations_have_a_row_each(craft: Craft) -> None:
     assert "over 2 of 2 configurations" in describe_comparison(found)
 
 
-def test_metrics_without_values_are_named_once_with_the_reason(craft: Craft) -> None:
-    systems = {
-        side: [craft(f"{side}-{users}", values=values, conditions={"users": users}) for users in (4, 8)]
-        for side, values in (("old", {}), ("new", {"nvme_read_p95_ms": 5.0}))
-    }
-    found = compare_found(systems)
-    assert not [row for row in list_rows(found) if row.label.startswith("nvme reads, P95")]
-    (line,) = [remark for remark in list_remarks(found) if remark.startswith("Not compared: ")]
-    assert line == "Not compared: nvme reads, P95, ms: missing or 0 in a trial."
+def test_a_metric_without_values_says_why_in_its_row(craft: Craft) -> None:
+    systems = {"old": [craft("old")], "new": [craft("new", values={"nvme_read_p95_ms": 5.0})]}
+    (ratio,) = [row.ratio for row in list_rows(compare_found(systems)) if row.ratio.metric == "nvme_read_p95_ms"]
+    assert (ratio.ratio, ratio.verdict, ratio.why) == (None, "no verdict", "missing or 0 in a trial")

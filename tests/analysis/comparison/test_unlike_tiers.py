@@ -51,7 +51,7 @@ def test_runs_with_and_without_an_nvme_tier_may_share_a_machine(craft: Craft) ->
 def test_the_conditions_of_a_tier_must_be_equal_in_runs_that_have_it(craft: Craft) -> None:
     a = craft("a", conditions=sizes(nvme=GIB) | {"direct": True})
     b = craft("b", conditions=sizes(nvme=2 * GIB) | {"direct": False})
-    with pytest.raises(InputError, match="these runs have direct true and false; pass `vary=direct`"):
+    with pytest.raises(InputError, match="these runs have direct false and true; pass `vary=direct`"):
         compare({"a": [a], "b": [b]}, vary=["usable_bytes.nvme"])
     found = compare({"a": [a], "b": [b]}, vary=["usable_bytes.nvme", "direct"])
     assert len(found.pairs[0].configurations) == 1

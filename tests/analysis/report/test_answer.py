@@ -12,12 +12,9 @@ import pytest
 from analysis.comparison.intervals import compute_statistics, summarise_metric
 from analysis.log.targets import Targets
 from analysis.metrics.catalogue import CATALOGUE
-from analysis.report.answer import format_state, make_report
-from analysis.report.comparisons import draw_spread
+from analysis.report.answer import format_state, list_figures, make_report
 from analysis.report.data import Gathered, gather
-from analysis.report.figures import list_figures
-from analysis.report.subject import list_tested
-from analysis.report.tables import list_run_tables
+from analysis.report.tables import list_run_tables, list_tested
 from analysis.summary.across_runs import add_shared_doubts
 from analysis.summary.summary import summarise
 from tests.analysis.report.loads import gathered_of
@@ -110,17 +107,6 @@ def test_the_tables_agree_with_the_summary(answers: dict[str, Answer], replay: P
     assert rows["nvme_read_p99_ms"].startswith("(")  # in brackets: too few samples
 
 
-def test_distances_from_the_mean_worked_by_hand() -> None:
-    """The mean of 90 and 110 is 100; their logs have the mean ln 99.499 and the deviation 0.1419.
-
-    t(0.975; 1) is 12.706: exp(12.706 × 0.1419 ÷ √2) = 3.578, from 99.499 ÷ 3.578 = 27.81 to 99.499 × 3.578 = 356.03.
-    """
-    data = gathered_of(summary_of(wall_clock_tok_s=90.0), summary_of(wall_clock_tok_s=110.0), systems="aa")
-    (chart,) = draw_spread(data)
-    assert chart.rows["x"].to_list() == pytest.approx([-0.1, 0.1])
-    assert (chart.rows["low"][0], chart.rows["high"][0]) == pytest.approx((-0.7219, 2.5603), abs=1e-4)
-
-
 def select_numbers(summary: dict[str, Any]) -> dict[str, float | None]:
     return {n: v if v is None else float(v) for n, v in summary.items() if v is None or isinstance(v, int | float)}
 
@@ -132,7 +118,7 @@ def test_csv_contains_the_summaries(answers: dict[str, Answer], cases: dict[str,
         own = table.filter(pl.col("run") == path.name)
         assert dict(own.select("metric", "value").iter_rows()) == select_numbers(summarise(path).to_json())
     units = dict(table.select("metric", "unit").iter_rows())
-    assert (units["nvme_read_gib_s"], units["e2e_p95_ms"], units["hit_rate"]) == ("GiB/s", "ms", "")
+    assert (units["nvme_read_gib_s"], units["e2e_p95_ms"], units["hit_rate"]) == ("GiB/s", "ms", "share")
 
 
 def test_json_contains_summaries_and_tables(answers: dict[str, Answer], cases: dict[str, list[Path]]) -> None:

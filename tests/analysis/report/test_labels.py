@@ -54,7 +54,6 @@ def test_configurations_under_one_label_are_told_apart(replay: Path, tmp_path: P
         ("x=nowhere", "--label x=nowhere: no run of this report is there; name its runs as arguments, too."),
         ("a\x1b[31m=.", r"'a\x1b[31m': has a control character or a line break; leave it out."),
         ("a\nb=.", "a control character or a line break"),
-        (f"{'x' * 29}=.", "the name has 29 characters, and charts have room for 28; shorten it."),
     ],
 )
 def test_wrong_labels_end_in_one_sentence(replay: Path, label: str, words: str) -> None:
