@@ -28,15 +28,15 @@ from replayer.tiers import cache_dir, gpu
 from tracegen.errors import InputError, ToolError
 from tracegen.memory import available
 
+# Bytes of objects in a tier at most: enough for 64 workers with 4 MiB each, and no caches
 _MOST_ROOM: Final = 1 << 30
-"""Bytes of objects in a tier at most: enough for 64 workers with 4 MiB each, and no caches."""
 _LEAST_ROOM: Final = 64 << 20
 _SHARE_OF_FREE: Final = 4  # the part of free memory and disk that a profile takes: a quarter
 _UNIT: Final = 1 << 20
+# Of the cores: if the load average was higher before, times are those of others, too
 _BUSY_SHARE: Final = 0.5
-"""Of the cores: if the load average was higher before, times are those of others, too."""
+# Of a fit: a worse one predicts nothing
 _MOST_ERROR: Final = 0.5
-"""Of a fit: a worse one predicts nothing."""
 
 
 def measure_profile(

@@ -15,13 +15,13 @@ from replayer.profiling.tier_fit import DIRECTIONS, JUDGED_BYTES, SUSTAINED_BYTE
 from replayer.record.conditions import Tier
 from tracegen.errors import ToolError
 
+# Takes what is measured now, the runs that are done, and all of them
 ShowRun = Callable[[str, int, int], object]
-"""Takes what is measured now, the runs that are done, and all of them."""
+# Bytes of objects: 64 KiB to 64 MiB
 SIZES: Final = tuple(1 << power for power in (16, 18, 20, 22, 24, 26))
-"""Bytes of objects: 64 KiB to 64 MiB."""
 WORKERS: Final = (1, 2, 4, 8, 16, 32, 64)
+# Of short phases rather than fewer of longer ones: what disturbs a machine often lasts seconds
 ROUNDS: Final = 5
-"""Of short phases rather than fewer of longer ones: what disturbs a machine often lasts seconds."""
 DRIVE: Final = "nvme"
 _FEWEST_ROUNDS: Final = 2
 _PILOT: Final = Phases(24, 48, 24)

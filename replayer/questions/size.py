@@ -20,8 +20,8 @@ from replayer.questions.sizes import (
     size_gib,
 )
 
+# The curve goes from four times the size found down to 1/64 of it
 _DOUBLINGS, _HALVINGS = 2, 6
-"""The curve goes from four times the size found down to 1/64 of it."""
 _HALVED_DRAM: Final = 4  # sizes of DRAM between DRAM alone and none
 _RATE_HALVINGS: Final = 60  # of an interval of prefill rates: to the last bit
 _MAX_ROUNDS: Final = 8  # of shrinking both tiers in turn

@@ -13,14 +13,14 @@ from replayer.planning.counts import DAY_S, GIB, By, Minutes, Numbers, PlanCount
 from replayer.planning.moves import NVME
 from replayer.planning.plan import Plan
 
+# Sizes per doubling: a step is at most 1/32 of the size below it, and at least 1 MiB
 STEPS: Final = 32
-"""Sizes per doubling: a step is at most 1/32 of the size below it, and at least 1 MiB."""
 _MIB: Final = 1 << 20
 
+# What of the targets a size misses
 Missed = Literal["hit rate", "drive writes", "bandwidth"]
-"""What of the targets a size misses."""
+# A part of the trace: all requests, or half of them by the time at which they arrive
 Half = Literal["whole", "first", "second"]
-"""A part of the trace: all requests, or half of them by the time at which they arrive."""
 _PARTS: Final[dict[Half, list[int]]] = {"whole": [0, 1], "first": [0], "second": [1]}
 
 
