@@ -12,7 +12,7 @@ from replayer.machine.reserve import free_bytes
 from replayer.options.settings import Settings
 from replayer.planning.moves import GPU
 from replayer.prediction.profile import Profile, ProfileConditions, ThrottleLimits, TierProfile
-from replayer.profiling.cells import Cell, Visits, find_medians
+from replayer.profiling.cells import Visits, find_medians
 from replayer.profiling.rig import SMALLEST, Rig
 from replayer.profiling.rounds import DRIVE, CellSeries, Findings, ShowRun
 from replayer.profiling.tier_fit import (
@@ -47,8 +47,8 @@ def measure_profile(
     progress: ShowRun = lambda _text, _done, _all: None,
     say: Callable[[str], None] = lambda _text: None,
     poll: Callable[[], None] = lambda: None,
-) -> tuple[Profile, Mapping[Cell, str]]:
-    """Measure tiers; return the profile that fits them, and why cells were left out of all rounds.
+) -> Profile:
+    """Measure tiers; return the profile that fits them.
 
     Args:
         name: of the profile.
@@ -84,7 +84,7 @@ def measure_profile(
             why = "the tier is not as the model has it, or the machine was busy"
             remedy = "measure on an idle machine, or with a larger `budget`"
             raise ToolError(f"the fit is {error:.0%} off: {why}", remedy, subject=tier)
-    return profile, findings.skipped
+    return profile
 
 
 def fit_profile(
