@@ -10,14 +10,13 @@ import msgspec
 from replayer.options.command_line import config_options, plan_options
 from replayer.options.recorded import read_options
 from replayer.options.resolving import overlay_recipe, resolve_plan, resolve_span
-from replayer.planning.counts import Minutes, PlanCounts, PlanSummary
+from replayer.planning.counts import PlanSummary
 from replayer.planning.moves import NVME
 from replayer.planning.pace import PlanWindow, Span
-from replayer.planning.plan import Plan, PlanOptions
+from replayer.planning.plan import Plan
 from replayer.planning.plan_table import PlannedMoves
-from replayer.questions.evidence import Finding, PlanEvidence
 from replayer.questions.plan import answer_plan, list_wear
-from replayer.questions.why import add_findings, diagnose
+from replayer.questions.why import add_findings, examine
 from replayer.run.footprint import Footprint
 from replayer.run.preflight import describe_disk_use, describe_time
 from tracegen.console.answers import AnswerOutput, answer_options
@@ -88,27 +87,16 @@ def plan(
             raise InputError("that run decides how to plan", remedy, setting="like")
         model, options = read_options(like, opened)
     options.usable()  # refuses bad capacities before any planning
-    evidence, summary, findings = _simulate(opened, options, moves)
-    answer = answer_plan(evidence, summary, model, _list_needs(evidence.plan, summary, time))
+    with show_progress("planning", "op", opened.ops) as advance:
+        made = Plan(opened, options)
+        with PlannedMoves(moves, made) if moves is not None else nullcontext() as table:
+            looks = [] if table is None else [table.add]
+            evidence, summary, findings = examine(made, advance, looks)
+    answer = answer_plan(evidence, summary, model, _list_needs(made, summary, time))
     figures = [*answer.figures, *list_wear(evidence, drive_tb, tbw)]
     answer = msgspec.structs.replace(answer, figures=figures)
     flag_names = flags_of(click.get_current_context().command)
     output.show(add_findings(answer, findings, flag_names))
-
-
-def _simulate(
-    trace: Trace,
-    options: PlanOptions,
-    moves: Path | None,
-) -> tuple[PlanEvidence, PlanSummary, list[Finding]]:
-    """Plan a trace under a progress bar, write its moves, and find why tiers bring little."""
-    with show_progress("planning", "op", trace.ops) as advance:
-        made = Plan(trace, options)
-        counts = PlanCounts(made.workload, Minutes(made.workload))
-        with PlannedMoves(moves, made) if moves is not None else nullcontext() as table:
-            summary = made.simulate(advance, [table.add] if table is not None else [], counts)
-        evidence = PlanEvidence(made, counts, advance)
-        return evidence, summary, diagnose(evidence)
 
 
 def _list_needs(made: Plan, summary: PlanSummary, time: Span | None) -> list[str]:

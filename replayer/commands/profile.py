@@ -85,7 +85,7 @@ def profile(
         screen.warn(note)
     settings = Settings(Demand(Pace(), max(WORKERS)), devices, io)
     with INTERRUPTS.defer(), _show_progress() as progress:
-        measured, skipped = measure_profile(
+        measured = measure_profile(
             output.stem,
             wanted,
             settings,
@@ -96,7 +96,7 @@ def profile(
         )
     _save(measured, output)
     # Read back: what is shown is what later predictions load.
-    answer = answer_profile(load_profile(output), skipped, output)
+    answer = answer_profile(load_profile(output), output)
     click.echo(FORMATS["json" if as_json else "txt"](answer), nl=False)
 
 

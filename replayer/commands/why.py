@@ -7,10 +7,9 @@ import click
 
 from replayer.options.command_line import config_options, plan_options
 from replayer.options.resolving import overlay_recipe, resolve_plan
-from replayer.planning.counts import Minutes, PlanCounts
 from replayer.planning.plan import Plan
-from replayer.questions.evidence import PlanEvidence
-from replayer.questions.why import answer_why, diagnose
+from replayer.questions.plan import answer_plan
+from replayer.questions.why import answer_why, examine
 from tracegen.console.answers import AnswerOutput, answer_options
 from tracegen.console.command_line import flags_of
 from tracegen.console.commands import command
@@ -22,7 +21,7 @@ from tracegen.schema import Trace
 @click.argument("trace", type=click.Path(path_type=Path))
 @plan_options()
 @config_options
-@answer_options(content="hits by tier, and the findings with their counts")
+@answer_options(content="what `replayer plan` prints, and the findings with their counts")
 def why(trace: Path, output: AnswerOutput, **flags: Any) -> None:
     """Name the reasons why a tier brings little.
 
@@ -31,12 +30,7 @@ def why(trace: Path, output: AnswerOutput, **flags: Any) -> None:
     """
     opened = Trace(trace)
     model, options = resolve_plan(opened, overlay_recipe(opened, flags))
-    plan = Plan(opened, options)
-    counts = PlanCounts(plan.workload, Minutes(plan.workload))
     with show_progress("planning", "op", opened.ops) as advance:
-        summary = plan.simulate(advance, counts=counts)
-        evidence = PlanEvidence(plan, counts, advance)
-        findings = diagnose(evidence)
+        evidence, summary, findings = examine(Plan(opened, options), advance)
     names = flags_of(click.get_current_context().command)
-    answer = answer_why(evidence, findings, model, summary.plan_fingerprint, names)
-    output.show(answer)
+    output.show(answer_why(answer_plan(evidence, summary, model), evidence, findings, names))

@@ -14,8 +14,8 @@ from typing import Final
 from replayer.live.figures import Figures, Screen, parse_line
 from tracegen.errors import ToolError
 
+# Starts a module of ours; -P: not a user's analysis.py in the working directory
 PYTHON: Final = (sys.executable, "-P", "-m")
-"""Starts a module of ours; -P: not a user's analysis.py in the working directory."""
 _USAGE: Final = re.compile("Usage: |Try '")
 
 

@@ -32,8 +32,8 @@ from tracegen.schema import Trace
 SERIES_FILE: Final = "series.json"
 TRACES_FOLDER: Final = "traces"
 RANK_FIELD: Final = "{rank}"
+# Options that `replayer predict` takes as `replayer run` does
 _PREDICTABLE: Final = frozenset(list_options(*PLAN_GROUPS, SpanOptions))
-"""Options that `replayer predict` takes as `replayer run` does."""
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from replayer.tiers import gpu
 from tracegen import memory
 from tracegen.schema import Trace
 
+# The tiers by the settings of their sizes
 CAPACITIES: Final = {"gpu_mem_gb": "gpu", "cpu_mem_gb": "cpu", "storage_capacity_gb": "nvme"}
-"""The tiers by the settings of their sizes."""
 _EXPRESSION: Final = re.compile(r"(\d+(?:\.\d+)?)(%|x)")
 _LEAST_FREE: Final = 256 << 20
 _GIB: Final = 1 << 30

@@ -8,12 +8,12 @@ from typing import Final, Literal
 Decision = Literal["up", "down", "stop", "confirm"]
 
 MOST_TRIALS: Final = 10
+# Student's t, 97.5%, of 2 to MOST_TRIALS values (NIST/SEMATECH e-Handbook, table 1.3.6.7.2)
 T975: Final = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
-"""Student's t, 97.5%, of 2 to MOST_TRIALS values (NIST/SEMATECH e-Handbook, table 1.3.6.7.2)."""
+# Half an interval over its middle, up to which it is tight
 TIGHT_SHARE: Final = 0.05
-"""Half an interval over its middle, up to which it is tight."""
+# If a single trial is off the target by this factor, it decides where to search next
 DECISIVE_FACTOR: Final = 1.5
-"""If a single trial is off the target by this factor, it decides where to search next."""
 
 
 @dataclass(frozen=True)

@@ -34,8 +34,8 @@ _NAME: Final = re.compile(r"\w[\w.+=,-]*")
 _NOT_IN_NAMES: Final = re.compile(r"[^\w.+=,-]")
 
 
+# What decides a trace that a sweep makes: the recipe, and its settings
 _TraceKey = tuple[str | None, tuple[str, ...]]
-"""What decides a trace that a sweep makes: the recipe, and its settings."""
 
 
 class _SweepFile(msgspec.Struct, frozen=True):

@@ -13,16 +13,16 @@ from typing import Final, NamedTuple
 from replayer.experiments.steps import TIGHT_SHARE, Decision, MeasuredTrial, Result, Step, Target
 from tracegen.errors import format_count
 
+# A single trial decides if throughput grows by this factor
 STEEP_GAIN: Final = 1.5
-"""A single trial decides if throughput grows by this factor."""
+# Throughput that grows by less has stopped growing
 MIN_GAIN: Final = 1.02
-"""Throughput that grows by less has stopped growing."""
 NEAR_PEAK: Final = 0.95
 LEAST_SATURATION: Final = 0.8  # share of the time; a tier that is less busy can do more
 NO_INTERVAL: Final = "one trial has no interval"
 
+# Measures one trial: (users, number of the trial)
 Measure = Callable[[int, int], MeasuredTrial]
-"""Measures one trial: (users, number of the trial)."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,8 +18,8 @@ from replayer.planning.pace import Span
 from replayer.record.columns import STATUSES, TIERS
 from tracegen.schema import ENUMS, PREFILL, WRITE
 
+# The time over which a rate of now is taken
 NOW_S: Final = 1.0
-"""The time over which a rate of now is taken."""
 _GIB: Final = 2**30
 _OK: Final = STATUSES.index("ok")
 _RAG: Final = ENUMS["source"].index("rag")

@@ -95,6 +95,7 @@ class ProfileConditions:
     throttle: Mapping[Tier, ThrottleLimits] = field(default_factory=dict)
 
 
+# What replays are assumed to have if the profile was not measured
 _OF_DATA_SHEETS: Final = ProfileConditions(
     layout="files",
     direct=True,
@@ -104,7 +105,6 @@ _OF_DATA_SHEETS: Final = ProfileConditions(
     fsync="none",
     verify="stamps",
 )
-"""What replays are assumed to have if the profile was not measured."""
 
 
 @dataclass(frozen=True)

@@ -16,19 +16,19 @@ from tracegen.errors import InputError
 from tracegen.typed_files import Table, convert, load_toml, parse_toml
 
 PROFILE_VERSION: Final = 2
+# The setting that names a profile
 SETTING: Final = "profile"
-"""The setting that names a profile."""
 _LEAST_US: Final = 1e-6  # besides 0: shorter stages would overflow their progress
 _SHIPPED: Final = Path(str(importlib.resources.files("replayer") / "drives"))
 _CPU_KEYS: Final = {one.name for one in fields(CpuProfile)}
 _CELL_KEYS: Final = [one.name for one in fields(MeasuredCell)]
+# The keys of tiers that data sheets may leave out
 _OF_DATA_SHEETS: Final[Table] = {
     "writes_on_reads": 1.0,
     "reads_on_writes": 1.0,
     "smallest_bytes": 1,
     "largest_bytes": 1 << 40,
 }
-"""The keys of tiers that data sheets may leave out."""
 _INNERMOST: Final = re.compile(r"\[\n\s*([^\[\]]*),\n\s*\]")
 
 

@@ -10,17 +10,15 @@ from replayer.record.conditions import Tier
 from replayer.record.run_info import Warning  # noqa: A004 (run.json's word)
 from tracegen.errors import InputError
 
+# How many times larger objects may be, with a warning: they take more pieces of a known size
 _LARGEST: Final = 64
-"""How many times larger objects may be, with a warning: they take more pieces of a known size."""
+# How many times more moves may be in flight, with a warning: they share a known bandwidth
 _MOST_WORKERS: Final = 4
-"""How many times more moves may be in flight, with a warning: they share a known bandwidth."""
+# Loads are means, so that those of W workers are a little below W
 _TOLERANCE: Final = 1.1
-"""Loads are means, so that those of W workers are a little below W."""
+# Share of objects that may be smaller than those measured without a warning. Their times are
+# between the latency and the time of the smallest size, which were both measured.
 _FEW: Final = 0.5
-"""Share of objects that may be smaller than those measured without a warning.
-
-Their times are between the latency and the time of the smallest size, which were both measured.
-"""
 
 
 def check_range(plan: Plan, profile: Profile) -> list[Warning]:

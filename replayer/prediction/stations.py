@@ -11,8 +11,8 @@ from replayer.bindings.compiled import StationStruct
 from tracegen.errors import InputError
 
 _NO_SPREAD: Final = (1.0,) * 9
+# The probabilities of the quantiles
 SPREAD_AT: Final = (0.0, 0.05, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
-"""The probabilities of the quantiles."""
 _ROUNDING: Final = 1e-9  # a mean this close to 1 is one that was scaled before
 
 # The clock counts to 10^18 ns: times of sensible objects stay below it.
@@ -20,8 +20,8 @@ Positive = Annotated[float, Meta(ge=1e-6, lt=1e9)]
 Time = Annotated[float, Meta(ge=0, lt=1e9)]
 Times = tuple[Time, ...]
 Bytes = Annotated[int, Meta(ge=1, lt=10**15)]
+# The nine quantiles in ascending order; empty: every visit takes the mean time
 Spread = tuple[Time, ...]
-"""The nine quantiles in ascending order; empty: every visit takes the mean time."""
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,13 @@ from replayer.planning.moves import HIT
 from replayer.record.conditions import Tier
 from tracegen.schema import DELETE, DTYPES, READ, WRITE, Columns, Metadata
 
+# Bytes of a token of the made ops: sizes of objects are multiples of it
 TOKEN_BYTES: Final = 4096
-"""Bytes of a token of the made ops: sizes of objects are multiples of it."""
 _GAP_NS: Final = 1000
 _FEWEST: Final = 4
 _FEWEST_OF_KIND: Final = 2  # moves of each kind in mixed phases: a rate needs two
+# What a cell measures
 WHATS: Final = ("read", "write", "remove", "mixed read", "mixed write")
-"""What a cell measures."""
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -73,12 +73,12 @@ class Visits:
     ratios: Array = field(default_factory=lambda: np.empty(0))
 
 
+# What one run of a cell measured, by `WHATS`
 Measured = dict[str, Visits]
-"""What one run of a cell measured, by `WHATS`."""
+# What all runs of all cells measured
 Rounds = Mapping[Cell, Sequence[Measured]]
-"""What all runs of all cells measured."""
+# Medians over the runs of each cell, by `WHATS`
 Medians = Mapping[str, Mapping[Cell, Visits]]
-"""Medians over the runs of each cell, by `WHATS`."""
 
 
 def find_medians(rounds: Rounds, tier: Tier | None = None) -> Medians:

@@ -12,7 +12,7 @@ from replayer.machine.reserve import free_bytes
 from replayer.options.settings import Settings
 from replayer.planning.moves import GPU
 from replayer.prediction.profile import Profile, ProfileConditions, ThrottleLimits, TierProfile
-from replayer.profiling.cells import Cell, Visits, find_medians
+from replayer.profiling.cells import Visits, find_medians
 from replayer.profiling.rig import SMALLEST, Rig
 from replayer.profiling.rounds import DRIVE, CellSeries, Findings, ShowRun
 from replayer.profiling.tier_fit import (
@@ -28,15 +28,15 @@ from replayer.tiers import cache_dir, gpu
 from tracegen.errors import InputError, ToolError
 from tracegen.memory import available
 
+# Bytes of objects in a tier at most: enough for 64 workers with 4 MiB each, and no caches
 _MOST_ROOM: Final = 1 << 30
-"""Bytes of objects in a tier at most: enough for 64 workers with 4 MiB each, and no caches."""
 _LEAST_ROOM: Final = 64 << 20
 _SHARE_OF_FREE: Final = 4  # the part of free memory and disk that a profile takes: a quarter
 _UNIT: Final = 1 << 20
+# Of the cores: if the load average was higher before, times are those of others, too
 _BUSY_SHARE: Final = 0.5
-"""Of the cores: if the load average was higher before, times are those of others, too."""
+# Of a fit: a worse one predicts nothing
 _MOST_ERROR: Final = 0.5
-"""Of a fit: a worse one predicts nothing."""
 
 
 def measure_profile(
@@ -47,8 +47,8 @@ def measure_profile(
     progress: ShowRun = lambda _text, _done, _all: None,
     say: Callable[[str], None] = lambda _text: None,
     poll: Callable[[], None] = lambda: None,
-) -> tuple[Profile, Mapping[Cell, str]]:
-    """Measure tiers; return the profile that fits them, and why cells were left out of all rounds.
+) -> Profile:
+    """Measure tiers; return the profile that fits them.
 
     Args:
         name: of the profile.
@@ -84,7 +84,7 @@ def measure_profile(
             why = "the tier is not as the model has it, or the machine was busy"
             remedy = "measure on an idle machine, or with a larger `budget`"
             raise ToolError(f"the fit is {error:.0%} off: {why}", remedy, subject=tier)
-    return profile, findings.skipped
+    return profile
 
 
 def fit_profile(

@@ -25,8 +25,8 @@ from replayer.run.preflight import check_footprint
 from replayer.tiers.payload import Payload
 from tracegen.errors import ToolError
 
+# Bytes of the smallest object that is measured
 SMALLEST: Final = 64 << 10
-"""Bytes of the smallest object that is measured."""
 _GIB: Final = 2**30
 
 

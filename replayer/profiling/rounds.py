@@ -3,25 +3,22 @@
 import itertools
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from time import monotonic
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from numpy.typing import NDArray
-
-from replayer.profiling.cells import Cell, Measured, Phases, Visits, measure_visits, name_size
+from replayer.profiling.cells import Cell, Measured, Phases, Rounds, Visits, measure_visits, name_size
 from replayer.profiling.rig import Rig
 from replayer.profiling.tier_fit import DIRECTIONS, JUDGED_BYTES, SUSTAINED_BYTES
 from replayer.record.conditions import Tier
 from tracegen.errors import ToolError
 
+# Takes what is measured now, the runs that are done, and all of them
 ShowRun = Callable[[str, int, int], object]
-"""Takes what is measured now, the runs that are done, and all of them."""
+# Bytes of objects: 64 KiB to 64 MiB
 SIZES: Final = tuple(1 << power for power in (16, 18, 20, 22, 24, 26))
-"""Bytes of objects: 64 KiB to 64 MiB."""
 WORKERS: Final = (1, 2, 4, 8, 16, 32, 64)
+# Of short phases rather than fewer of longer ones: what disturbs a machine often lasts seconds
 ROUNDS: Final = 5
-"""Of short phases rather than fewer of longer ones: what disturbs a machine often lasts seconds."""
 DRIVE: Final = "nvme"
 _FEWEST_ROUNDS: Final = 2
 _PILOT: Final = Phases(24, 48, 24)
@@ -69,8 +66,8 @@ def choose_phases(
     room: int,
     phase_s: float,
     budget_s: float,
-) -> Phases | str:
-    """Return how many ops a cell gets, or why it is left out.
+) -> Phases | None:
+    """Return how many ops a cell gets; None: it needs too much room or time, and is left out.
 
     Args:
         cell: the cell.
@@ -83,18 +80,13 @@ def choose_phases(
     least_mixed = _count_least(cell.workers, guess.read / guess.mixed)
     most = room // cell.bytes
     if least + least_mixed // 2 > most:
-        return "room"
+        return None
     objects = _clip(phase_s / guess.write, least, most - least_mixed // 2)
     mixed = _clip(phase_s / guess.mixed, least_mixed, 2 * (most - objects)) // 2 * 2
     least_reads = _count_least(cell.workers, guess.write / guess.read)
-    phases = Phases(objects, _clip(phase_s / guess.read, least_reads, 1 << 20), mixed)
-    is_long = _time_longest(phases, guess) > budget_s / _LONGEST_SHARE
-    return "time" if is_long else phases
-
-
-def _time_longest(phases: Phases, guess: Seconds) -> float:
-    ops = Seconds(phases.objects, phases.reads, phases.mixed)
-    return max(seconds * count for seconds, count in zip(guess, ops, strict=True))
+    reads = _clip(phase_s / guess.read, least_reads, 1 << 20)
+    longest_s = max(objects * guess.write, reads * guess.read, mixed * guess.mixed)
+    return None if longest_s > budget_s / _LONGEST_SHARE else Phases(objects, reads, mixed)
 
 
 def _count_least(workers: int, drain: float) -> int:
@@ -111,23 +103,16 @@ def _clip(number: float, low: int, high: int) -> int:
     return int(min(max(number, low), high))
 
 
-def _time_rows(rows: NDArray[Any]) -> float:
-    return float(rows["end_ns"].max() - rows["start_ns"].min()) / 1e9
-
-
-@dataclass
-class Findings:
+class Findings(NamedTuple):
     """All that was measured.
 
     Attributes:
-        rounds: what each run of each cell measured.
-        skipped: why cells were left out of all rounds: room or time.
+        rounds: what each run of each cell measured; cells that were left out of all are absent.
         sustained: the visits that the nvme tier keeps up, by direction; empty: not measured.
     """
 
-    rounds: dict[Cell, list[Measured]] = field(default_factory=lambda: defaultdict(list))
-    skipped: dict[Cell, str] = field(default_factory=dict)
-    sustained: dict[str, Visits] = field(default_factory=dict)
+    rounds: Rounds
+    sustained: Mapping[str, Visits]
 
 
 class CellSeries:
@@ -152,7 +137,7 @@ class CellSeries:
         self._budget_s = budget_s
         self._progress = progress
         self._known = dict[Cell, Seconds]()
-        self._findings = Findings()
+        self._rounds = defaultdict[Cell, list[Measured]](list)
 
     def measure(self) -> Findings:
         """Make all runs.
@@ -176,13 +161,10 @@ class CellSeries:
             for at, cell in enumerate(cells):
                 self._progress(str(cell), number * len(cells) + at, ROUNDS * len(cells))
                 self._run(cell, phase_s)
-        skipped = self._findings.skipped.items()
-        rounds = self._findings.rounds
-        self._findings.skipped = {cell: why for cell, why in skipped if cell not in rounds}
         for tier in self._room:
             self._require_cells(tier)
-        self._sustain(ROUNDS * len(cells))
-        return self._findings
+        self._progress("nvme, sustained", ROUNDS * len(cells), ROUNDS * len(cells))
+        return Findings(self._rounds, self._sustain())
 
     def _pilot(self) -> None:
         """Run the smallest cell of each tier without known times; no other can be faster."""
@@ -194,16 +176,14 @@ class CellSeries:
     def _run(self, cell: Cell, phase_s: float) -> None:
         """Measure a cell, unless it has too little room or time in this round."""
         guess = guess_seconds(self._known, cell)
-        phases: Phases | str = "time"
+        phases = None
         if guess is not None:
-            room = self._room[cell.tier]
-            phases = choose_phases(cell, guess, room, phase_s, self._budget_s)
-        if isinstance(phases, str):
-            self._findings.skipped[cell] = phases
+            phases = choose_phases(cell, guess, self._room[cell.tier], phase_s, self._budget_s)
+        if phases is None:
             # What it took may have been disturbed: the next round guesses anew from other cells.
             self._known.pop(cell, None)
-            return
-        self._findings.rounds[cell].append(self._measure(cell, phases))
+        else:
+            self._rounds[cell].append(self._measure(cell, phases))
 
     def _measure(self, cell: Cell, phases: Phases) -> Measured:
         measured = measure_visits(cell, phases, self._rig.run(cell, phases))
@@ -218,24 +198,21 @@ class CellSeries:
         There is always room for them, so that they lack time.
         """
         low, high = JUDGED_BYTES
-        alone = [cell for cell in self._findings.rounds if cell.tier == tier and cell.workers == 1]
+        alone = [cell for cell in self._rounds if cell.tier == tier and cell.workers == 1]
         if not any(low <= cell.bytes <= high for cell in alone):
             sizes = f"{name_size(low)} to {name_size(high)}"
             problem = f"{self._budget_s:g} s leaves no cells of {sizes} with one worker"
             raise ToolError(problem, "pass a larger `budget`", subject=tier)
 
-    def _sustain(self, runs: int) -> None:
+    def _sustain(self) -> dict[str, Visits]:
         """Measure what the nvme tier keeps up after the rounds, which use up its credit."""
-        cells = [one for one in self._findings.rounds if one.workers <= _SUSTAINED_WORKERS]
+        cells = [one for one in self._rounds if one.workers <= _SUSTAINED_WORKERS]
         same = [one for one in cells if (one.tier, one.bytes) == (DRIVE, SUSTAINED_BYTES)]
         if not same:
-            return
+            return {}
         cell = max(same, key=lambda one: one.workers)
-        self._progress("nvme, sustained", runs, runs)
-        measured = self._findings.rounds[cell][-1]
-        for what in ("write", "read"):
-            per_op_s = 1 / measured[what].per_s
-            self._findings.sustained[what] = self._repeat(cell, what, per_op_s)
+        short = self._rounds[cell][-1]
+        return {what: self._repeat(cell, what, 1 / short[what].per_s) for what in ("write", "read")}
 
     def _repeat(self, cell: Cell, what: str, per_op_s: float) -> Visits:
         """Repeat one direction until it has lasted long enough, and return the last run's visits.
@@ -252,7 +229,8 @@ class CellSeries:
             phases = Phases(min(written, most), reads, 0)
             records = self._rig.run(cell, phases)
             ids = phases.ranges()[what]
-            took_s = _time_rows(records[ids.start : ids.stop])
+            rows = records[ids.start : ids.stop]
+            took_s = float(rows["end_ns"].max() - rows["start_ns"].min()) / 1e9
             spent_s += took_s
             per_op_s = took_s / len(ids)
             if spent_s >= lasting_s:

@@ -8,8 +8,8 @@ import numpy as np
 from replayer.prediction.stations import Station
 from replayer.profiling.cells import Array, Mask, Visits
 
+# Factor between two loads at which costs are fitted: noise would decide between closer ones
 _APART: Final = 1.4
-"""Factor between two loads at which costs are fitted: noise would decide between closer ones."""
 _MB: Final = 1e6
 _LEAST_NS_PER_BYTE: Final = 1e-5
 _DIGITS: Final = 5

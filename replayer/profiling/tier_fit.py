@@ -18,23 +18,23 @@ from replayer.profiling.station_fit import (
 )
 from replayer.record.conditions import Tier
 
+# Sizes of objects whose residuals make the error: those that caches hold
 JUDGED_BYTES: Final = (256 << 10, 16 << 20)
-"""Sizes of objects whose residuals make the error: those that caches hold."""
 DIRECTIONS: Final = ("read", "write")
+# Bytes of the objects with which sustained rates are measured
 SUSTAINED_BYTES: Final = 1 << 20
-"""Bytes of the objects with which sustained rates are measured."""
 _SHARE: Final = 0.9  # of residuals that the errors cover
 _MOST_WEIGHT: Final = 8.0
 _WEIGHT_STEP: Final = 0.02
+# Visits of the other direction that a cell must have to say anything about their weight
 _FEWEST_OTHERS: Final = 0.25
-"""Visits of the other direction that a cell must have to say anything about their weight."""
+# Visits from which quantiles are taken; fewer have no tail to speak of
 _FEWEST_VISITS: Final = 20
-"""Visits from which quantiles are taken; fewer have no tail to speak of."""
+# Bytes of objects whose bytes dominate the time of making and checking them
 _LARGE: Final = 1 << 20
-"""Bytes of objects whose bytes dominate the time of making and checking them."""
 _KINDS: Final = (*DIRECTIONS, "remove")
+# Of the model's rate: from here on noise of the machine may be the reason for a lower one
 _KEPT: Final = 0.8
-"""Of the model's rate: from here on noise of the machine may be the reason for a lower one."""
 
 
 def fit_cpu(cores: float, medians: Medians) -> CpuProfile:

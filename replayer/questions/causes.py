@@ -12,30 +12,30 @@ from typing import Any, Final, NamedTuple
 from replayer.questions.evidence import GAIN, Finding, Gain, PlanEvidence, describe_gain
 from replayer.questions.facts import Facts, Look, look_at_plan, look_at_tiers, look_for_rule
 
+# Share of reads below which the hits in a tier are little
 LITTLE: Final = 0.01
-"""Share of reads below which the hits in a tier are little."""
+# Share of prompt tokens below which reuse is little
 LITTLE_REUSE: Final = 0.05
-"""Share of prompt tokens below which reuse is little."""
+# Share of objects, or of prefixes, from which on it matters that a tier cannot hold them
 MANY: Final = 0.10
-"""Share of objects, or of prefixes, from which on it matters that a tier cannot hold them."""
+# Share of the tokens that prompts reuse below which a tier spares few of them
 LITTLE_OF_PREFIXES: Final = 0.10
-"""Share of the tokens that prompts reuse below which a tier spares few of them."""
+# Multiple of all tiers' room from which on reused objects are far above it
 FAR_ABOVE: Final = 4
-"""Multiple of all tiers' room from which on reused objects are far above it."""
+# Share of reusable tokens below which hits are few
 HALF: Final = 0.5
-"""Share of reusable tokens below which hits are few."""
+# Hits per object that came into a tier below which the tier is not read
 READ_OF_ENTRIES: Final = 0.001
-"""Hits per object that came into a tier below which the tier is not read."""
+# GAIN for another policy: policies differ by a few percent on any trace
 POLICY_GAIN: Final = 0.05
-"""GAIN for another policy: policies differ by a few percent on any trace."""
+# Share of requests from which on it matters that they may not ask a tier
 REFUSED: Final = 0.10
-"""Share of requests from which on it matters that they may not ask a tier."""
+# Share of reads from which on it matters that the beginning of their prefix was gone
 HEADLESS: Final = 0.02
-"""Share of reads from which on it matters that the beginning of their prefix was gone."""
+# Share of the tokens that prompts reuse from which on it matters that chunks leave them out
 UNSTORED: Final = 0.05
-"""Share of the tokens that prompts reuse from which on it matters that chunks leave them out."""
+# Share of bytes from which on objects that are used once fill the tiers
 ONCE: Final = 0.50
-"""Share of bytes from which on objects that are used once fill the tiers."""
 
 
 class Cause(NamedTuple):
@@ -137,6 +137,7 @@ def _is_unread(facts: Any) -> bool:
     return bool(facts.write_bytes and not is_read and not facts.is_named)
 
 
+# Causes in the trace: without reuse, nothing else is looked for
 REUSE_CAUSES: Final = tuple(
     Cause(name, look_at_plan, when, _REUSE, _OTHER_TRACE, "prompt_tokens reused_tokens")
     for name, when in (
@@ -144,7 +145,7 @@ REUSE_CAUSES: Final = tuple(
         ("little reuse", lambda facts: 0 < facts.reused_share < LITTLE_REUSE),
     )
 )
-"""Causes in the trace: without reuse, nothing else is looked for."""
+# The causes in the order in which they are looked for; a later one may depend on findings
 CAUSES: Final = (
     Cause(
         "no larger than the faster tier",
@@ -343,4 +344,3 @@ CAUSES: Final = (
         )
     ),
 )
-"""The causes in the order in which they are looked for; a later one may depend on findings."""

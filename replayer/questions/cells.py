@@ -24,14 +24,14 @@ from replayer.record.simulation import Cell
 from tracegen.errors import InputError
 from tracegen.schema import Trace
 
+# Settings of a plan that may have several values, from the slowest axis to the fastest
 AXES: Final = (
     *("model", "gpu_mem_gb", "cpu_mem_gb", "storage_capacity_gb"),
     *("arrangement", "policy", "ttl", "chunk_tokens"),
 )
-"""Settings of a plan that may have several values, from the slowest axis to the fastest."""
 _CAPACITIES: Final = ("gpu_mem_gb", "cpu_mem_gb", "storage_capacity_gb")
+# A larger grid is made only if the user asks for it twice
 MOST_CELLS: Final = 10_000
-"""A larger grid is made only if the user asks for it twice."""
 
 
 @dataclass(frozen=True)

@@ -104,13 +104,13 @@ def name_gib(size: float) -> str:
     return text if float(text) * GIB >= size else f"{size / GIB * 1.005:.3g}"
 
 
+# What a remedy gains: prompt tokens, those that hits spare, and how many more they would
 Gain = dict[str, int]
-"""What a remedy gains: prompt tokens, those that hits spare, and how many more they would."""
 MORE: Final = "more_spared_tokens"
+# Share of the tokens that prompts reuse which a remedy must spare in addition, to be named
 GAIN: Final = 0.01
-"""Share of the tokens that prompts reuse which a remedy must spare in addition, to be named."""
+# The same as a share of all prompt tokens: less is no difference
 LEAST_GAIN: Final = 0.005
-"""The same as a share of all prompt tokens: less is no difference."""
 SETTINGS: Final = {"gpu": "gpu_mem_gb", "cpu": "cpu_mem_gb", "nvme": "storage_capacity_gb"}
 _UNBOUNDED: Final = 1 << 62
 

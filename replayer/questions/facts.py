@@ -11,10 +11,10 @@ from replayer.questions.evidence import SETTINGS, Finding, PlanEvidence
 from replayer.record.columns import TIERS
 from views.numbers import format_bytes
 
+# Facts by name; `tiers` are those that they are about
 Facts = SimpleNamespace
-"""Facts by name; `tiers` are those that they are about."""
+# Reader of facts: takes the evidence, and the findings so far
 Look = Callable[[PlanEvidence, Sequence[Finding]], Iterator[Facts]]
-"""Reader of facts: takes the evidence, and the findings so far."""
 
 
 class _Size(int):

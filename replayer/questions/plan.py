@@ -8,7 +8,6 @@ import msgspec
 from replayer.arrangements.loading import describe_arrangement
 from replayer.planning.counts import GIB, PlanSummary
 from replayer.planning.plan import Plan, PlanOptions
-from replayer.questions.columns import SIDES
 from replayer.questions.evidence import PlanEvidence
 from replayer.record.columns import TIERS
 from replayer.record.options import DECODE_WORDS
@@ -32,71 +31,72 @@ def answer_plan(
     evidence: PlanEvidence,
     summary: PlanSummary,
     model: str,
-    needs: Sequence[str],
+    needs: Sequence[str] = (),
 ) -> Answer:
-    """Return what a plan does.
-
-    Args:
-        evidence: the plan, made.
-        summary: of the plan.
-        model: its name.
-        needs: what a run of it needs, a sentence each.
-    """
+    """Return what a plan for a model does, and what a run of it needs, a sentence each."""
     plan, cell = evidence.plan, evidence.cell
     content = msgspec.to_builtins(summary.to_info())
     del content["plan_checkpoints"]
-    arrangement = plan.options.arrangement.to_record()
-    copies = content.get("copies", {})
-    ways = content["demotions"] | {f"{way} copied": count for way, count in copies.items()}
+    ways = content["demotions"] | {f"{way} copied": count for way, count in content.get("copies", {}).items()}
     counts = {name: content[name] for name in ("promotions", "drops", "bypasses")} | ways
     moves = ", ".join(f"{count:,} {what}" for what, count in counts.items())
-    hits = format_count(evidence.count("hits"), "hit")
+    rows = [
+        [tier, *(_get_size(cell[f"{name}_{tier}"], name) for name in _TIER_COLUMNS)]
+        for tier in TIERS  # fast to slow
+    ]
     return Answer(
         title=f"Plan of {plan.trace.path}",
-        sentence=f"{summary.ops:,} ops, {evidence.reads:,} reads: {hits},"
+        sentence=f"{summary.ops:,} ops, {evidence.reads:,} reads:"
+        f" {format_count(evidence.count('hits'), 'hit')},"
         f" {format_count(summary.misses, 'miss', 'misses')},"
         f" {format_count(summary.recomputed_tokens, 'token')} recomputed.",
         subject=[*describe_plan(evidence, model), f"plan fingerprint {summary.plan_fingerprint}"],
-        figures=[
-            *list_hit_rates(evidence),
-            Figure(
-                name="write_bytes_per_day_nvme",
-                label="written to nvme per day",
-                value=read_number(cell["write_bytes_per_day_nvme"]),
-                unit="bytes",
-                note=f"at the trace's own times, {_get_span_s(evidence):,.0f} s",
-            ),
-            Figure(
-                name="drive_writes_per_day",
-                label="drive writes per day",
-                value=read_number(cell["drive_writes_per_day"]),
-                note="of this capacity",
-            ),
-        ],
+        figures=[*list_hit_rates(evidence), *_list_writes(evidence)],
         tables=[
             Table(
                 title="Tiers",
                 name="tiers",
                 columns=[Column("tier"), *map(Column, _TIER_COLUMNS.values())],
-                rows=[
-                    [tier, *(_get_size(cell[f"{name}_{tier}"], name) for name in _TIER_COLUMNS)]
-                    for tier in TIERS  # fast to slow
-                ],
+                rows=rows,
                 notes=[moves, *needs],
             )
         ],
         source="a plan, without I/O",
-        data=content
-        | {
-            "trace_fingerprint": plan.trace.metadata.fingerprint,
-            "arrangement": arrangement.name,
-            "rules": arrangement.rules,
-            "decode": plan.options.selection.decode,
-            "order": msgspec.to_builtins(plan.options.order.to_info()),
-            "hit_rate_tokens": cell["hit_rate_tokens"],
-            "offered": describe_load(evidence),
-        },
+        data=_list_data(evidence) | content,
     )
+
+
+def _list_data(evidence: PlanEvidence) -> dict[str, Any]:
+    """Return all counts under the names of a simulation's columns, and what was planned."""
+    plan = evidence.plan
+    arrangement = plan.options.arrangement.to_record()
+    return evidence.cell | {
+        "trace_fingerprint": plan.trace.metadata.fingerprint,
+        "arrangement": arrangement.name,
+        "rules": arrangement.rules,
+        "decode": plan.options.selection.decode,
+        "order": msgspec.to_builtins(plan.options.order.to_info()),
+        "span_s": _get_span_s(evidence),
+    }
+
+
+def _list_writes(evidence: PlanEvidence) -> list[Figure]:
+    """Return what is written to nvme at the trace's own times."""
+    return [
+        Figure(
+            name="write_bytes_per_day_nvme",
+            label="written to nvme per day",
+            value=read_number(evidence.cell["write_bytes_per_day_nvme"]),
+            unit="bytes",
+            note=f"at the trace's own times, {_get_span_s(evidence):,.0f} s",
+        ),
+        Figure(
+            name="drive_writes_per_day",
+            label="drive writes per day",
+            value=read_number(evidence.cell["drive_writes_per_day"]),
+            note="of this capacity",
+        ),
+    ]
 
 
 def list_wear(evidence: PlanEvidence, drive_tb: float | None, tbw: float | None) -> list[Figure]:
@@ -108,49 +108,14 @@ def list_wear(evidence: PlanEvidence, drive_tb: float | None, tbw: float | None)
         tbw: TB that it bears to be written; None: unknown.
     """
     per_day = read_number(evidence.cell["write_bytes_per_day_nvme"])
-    if not per_day:
-        return []
-    writes = per_day / _TB / drive_tb if drive_tb else None
-    days = tbw * _TB / per_day if tbw else None
-    figures = (
-        Figure(
-            name="rated_drive_writes_per_day",
-            label="drive writes per day of the drive",
-            value=writes,
-        ),
-        Figure(
-            name="drive_days",
-            label="days that the drive bears this",
-            value=days,
-            better="higher",
-        ),
-    )
-    return [figure for figure in figures if figure.value is not None]
-
-
-def describe_load(evidence: PlanEvidence) -> dict[str, Any]:
-    """Return what the trace asks of the tiers at its own times; None if all comes at once."""
-    span_s, cell = _get_span_s(evidence), evidence.cell
-    if not span_s:
-        names = (
-            "mean_gib_s",
-            "peak_gib_s",
-            "nvme_write_bytes_per_day",
-            "nvme_drive_writes_per_day",
-        )
-        return {"span_s": 0.0, **dict.fromkeys(names)}
-    mean = {
-        tier: {side: evidence.count(f"{side}_bytes_{tier}") / GIB / span_s for side in SIDES}
-        for tier in TIERS  # fast to slow
-    }
-    peak = {tier: {side: cell[f"peak_{side}_gib_s_{tier}"] for side in SIDES} for tier in TIERS}
-    return {
-        "span_s": span_s,
-        "mean_gib_s": mean,
-        "peak_gib_s": peak,
-        "nvme_write_bytes_per_day": cell["write_bytes_per_day_nvme"],
-        "nvme_drive_writes_per_day": cell["drive_writes_per_day"],
-    }
+    figures = []
+    if per_day and drive_tb:
+        label = "drive writes per day of the drive"
+        figures.append(Figure(name="rated_drive_writes_per_day", label=label, value=per_day / _TB / drive_tb))
+    if per_day and tbw:
+        label = "days that the drive bears this"
+        figures.append(Figure(name="drive_days", label=label, value=tbw * _TB / per_day, better="higher"))
+    return figures
 
 
 def describe_plan(evidence: PlanEvidence, model: str) -> list[str]:

@@ -16,8 +16,8 @@ from replayer.record.simulation import (
 from tracegen.errors import InputError, format_count
 from views.answer import Answer, Column, Table
 
+# Beginnings of the names of columns that are better the more they are
 _GREATEST_FIRST: Final = ("hit", "spared", "bound", "wall_clock_tok_s")
-"""Beginnings of the names of columns that are better the more they are."""
 _SETTINGS: Final = {
     "model": "model",
     "arrangement": "arrangement",
@@ -29,6 +29,7 @@ _SETTINGS: Final = {
     "lookup": "lookup",
     "headroom": "headroom",
 }
+# What the table shows, of the columns that are not zero in all cells
 _MEASURES: Final = {
     "hit_rate_tokens": Column("tokens", "share"),
     "hit_rate_ops": Column("reads", "share"),
@@ -42,7 +43,6 @@ _MEASURES: Final = {
     "write_bytes_per_day_nvme": Column("written GiB"),
     "drive_writes_per_day": Column("DWPD"),
 }
-"""What the table shows, of the columns that are not zero in all cells."""
 _LEGEND: Final = (
     "Hits as a share of prompt tokens, of reads, and of requests (all of whose reads hit).",
     "Recomputed: tokens. nvme: GiB/s in the busiest minute, GiB and drive writes per day.",

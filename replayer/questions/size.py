@@ -15,14 +15,13 @@ from replayer.questions.sizes import (
     MemorySize,
     Missed,
     SizePlanner,
-    SizeSearch,
     halve,
     index_of,
     size_gib,
 )
 
+# The curve goes from four times the size found down to 1/64 of it
 _DOUBLINGS, _HALVINGS = 2, 6
-"""The curve goes from four times the size found down to 1/64 of it."""
 _HALVED_DRAM: Final = 4  # sizes of DRAM between DRAM alone and none
 _RATE_HALVINGS: Final = 60  # of an interval of prefill rates: to the last bit
 _MAX_ROUNDS: Final = 8  # of shrinking both tiers in turn
@@ -41,13 +40,6 @@ class OnHalves(msgspec.Struct, frozen=True):
     first: Judged
     second: Judged
     missed_by: float | None
-
-
-class Reversal(msgspec.Struct, frozen=True):
-    """A larger size with a lower hit rate than a smaller one."""
-
-    smaller: Judged
-    larger: Judged
 
 
 class BreakEven(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,18 +87,16 @@ def weigh_loading(
     computed = asked - spared
     load_s = from_nvme / load_tok_s
     compute_s = computed / prefill_tok_s
-    weighed = BreakEven(
+    is_loaded = bool(from_nvme.any())
+    return BreakEven(
         prefill_tok_s=prefill_tok_s,
         load_tok_s=load_tok_s,
         recompute_s=float((computed + from_nvme).sum() / prefill_tok_s),
         load_then_compute_s=float((load_s + compute_s).sum()),
         layer_by_layer_s=float(np.maximum(load_s, compute_s).sum()),
+        equal_tok_s=load_tok_s if is_loaded else None,
+        equal_layer_by_layer_tok_s=_equal_rate(computed, from_nvme, load_tok_s) if is_loaded else None,
     )
-    if not from_nvme.any():
-        return weighed
-    layered = _equal_rate(computed, from_nvme, load_tok_s)
-    equal = {"equal_tok_s": load_tok_s, "equal_layer_by_layer_tok_s": layered}
-    return msgspec.structs.replace(weighed, **equal)
 
 
 def _equal_rate(computed: Numbers, from_nvme: Numbers, load_tok_s: float) -> float:
@@ -141,7 +131,6 @@ class Sized(msgspec.Struct, frozen=True, kw_only=True):
         halved: name of that tier, cpu or nvme.
         cliff: index in `curve` of the size whose halving loses the most.
         halves: the same search on half of the trace.
-        reversal: the worst case found in which more memory hits less; None: there was none.
         break_even: loading against computing again; None if a rate is unknown.
         plans: number of plans made.
     """
@@ -155,7 +144,6 @@ class Sized(msgspec.Struct, frozen=True, kw_only=True):
     halved: str = "cpu"
     cliff: int | None = None
     halves: OnHalves | None = None
-    reversal: Reversal | None = None
     break_even: BreakEven | None = None
     plans: int = 0
 
@@ -170,7 +158,6 @@ class Sizing:
     def __init__(self, planner: SizePlanner) -> None:
         self._planner = planner
         self._wanted = planner.wanted
-        self._search = SizeSearch(planner)
         self._judge = planner.judge
 
     def find(self) -> Sized:
@@ -200,7 +187,6 @@ class Sizing:
             halved=halved,
             cliff=_find_cliff(curve),
             halves=self._judge_halves(chosen),
-            reversal=self._find_reversal(),
             break_even=self._weigh_loading(chosen),
         )
 
@@ -208,12 +194,12 @@ class Sizing:
         """Yield sizes of DRAM with the least NVMe that reaches the targets, or comes closest."""
         wanted = self._wanted
         if wanted.nvme is not None:
-            yield self._search.find_cpu(wanted.nvme if wanted.nvme.is_finite() else None)
+            yield self._planner.find_cpu(wanted.nvme if wanted.nvme.is_finite() else None)
             return
         if wanted.cpu is not None:
-            yield self._search.find_nvme(wanted.cpu)
+            yield self._planner.find_nvme(wanted.cpu)
             return
-        alone = self._search.find_cpu(_ZERO)
+        alone = self._planner.find_cpu(_ZERO)
         yield alone
         last, least, too_little = alone, _index(alone.cpu), -1
         smaller = list(dict.fromkeys([*_list_halves(least, _HALVED_DRAM), 0]))
@@ -230,7 +216,7 @@ class Sizing:
         """Find the least NVMe for a DRAM; begin where both together hold as much as `near`."""
         cpu = size_gib(cpu_index)
         guess = (near.nvme or _ZERO) + (near.cpu - cpu) * self._planner.headroom
-        return self._search.find_nvme(cpu, _index(max(guess, _ZERO)))
+        return self._planner.find_nvme(cpu, _index(max(guess, _ZERO)))
 
     def _rank(self, memory: MemorySize) -> tuple[float, Decimal, Decimal]:
         """Rank sizes by cost; without prices, by DRAM, then NVMe."""
@@ -241,9 +227,9 @@ class Sizing:
         for _ in range(_MAX_ROUNDS):
             before = memory
             if self._wanted.cpu is None:
-                memory = self._search.find_cpu(memory.nvme, _index(memory.cpu))
+                memory = self._planner.find_cpu(memory.nvme, _index(memory.cpu))
             if self._wanted.nvme is None and memory.nvme:
-                memory = self._search.find_nvme(memory.cpu, _index(memory.nvme))
+                memory = self._planner.find_nvme(memory.cpu, _index(memory.nvme))
             if memory == before:
                 break
         return memory
@@ -260,11 +246,10 @@ class Sizing:
 
     def _judge_halves(self, chosen: MemorySize) -> OnHalves:
         """Choose the tier that is to be found on the first half, and judge it on the second."""
-        search = SizeSearch(self._planner, "first")
         if self._wanted.nvme is None and chosen.nvme:
-            found = search.find_nvme(chosen.cpu, _index(chosen.nvme))
+            found = self._planner.find_nvme(chosen.cpu, _index(chosen.nvme), "first")
         else:
-            found = search.find_cpu(chosen.nvme, _index(chosen.cpu))
+            found = self._planner.find_cpu(chosen.nvme, _index(chosen.cpu), "first")
         second = self._judge(found, "second")
         rate = second.hit_rate
         missed_by = None if rate is None else float(self._wanted.hit_rate) - rate
@@ -278,20 +263,6 @@ class Sizing:
         prompts = self._planner.count(chosen, has_prompts=True).prompts
         per_token = self._planner.plan.options.bytes_per_token.per_token
         return weigh_loading(prompts, per_token, nvme_gib_s, prefill_tok_s)
-
-    def _find_reversal(self) -> Reversal | None:
-        """Find the two sizes tried for which more memory hits the least in comparison."""
-        memories = sorted(self._planner.made, key=_order)
-        rates = {memory: self._judge(memory).hit_rate or 0.0 for memory in memories}
-        losses = [
-            (rates[smaller] - rates[larger], smaller, larger)
-            for smaller, larger in itertools.combinations(memories, 2)  # by DRAM
-            if _order(larger)[1] >= _order(smaller)[1] and rates[smaller] > rates[larger]
-        ]
-        if not losses:
-            return None
-        _, smaller, larger = max(losses, key=lambda loss: loss[0])
-        return Reversal(self._judge(smaller), self._judge(larger))
 
 
 def _order(memory: MemorySize) -> tuple[Decimal, Decimal]:

@@ -156,19 +156,13 @@ def _explain_failure(sized: Sized, wanted: Wanted) -> str:
 
 
 def _list_doubts(sized: Sized) -> Iterator[DoubtLine]:
-    """Yield how sizes of the first half do on the second, and where more memory hits less."""
+    """Yield how sizes of the first half do on the second."""
     if sized.halves is not None:
         first, second = _name(sized.halves.first), _name(sized.halves.second)
         yield DoubtLine(
             headline="another hour may differ",
             text=f"the first half of the requests alone asks for {first}; on the second: {second}",
             advice="size on a longer log",
-        )
-    if sized.reversal is not None:
-        yield DoubtLine(
-            headline="more memory may hit less",
-            text=f"{_name(sized.reversal.smaller)}, {_name(sized.reversal.larger)}",
-            advice="a still smaller size than the one found may reach the target",
         )
 
 

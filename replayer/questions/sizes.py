@@ -1,5 +1,6 @@
 """Sizes of memory: the steps between them, their plans, and the search for the least."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -12,14 +13,14 @@ from replayer.planning.counts import DAY_S, GIB, By, Minutes, Numbers, PlanCount
 from replayer.planning.moves import NVME
 from replayer.planning.plan import Plan
 
+# Sizes per doubling: a step is at most 1/32 of the size below it, and at least 1 MiB
 STEPS: Final = 32
-"""Sizes per doubling: a step is at most 1/32 of the size below it, and at least 1 MiB."""
 _MIB: Final = 1 << 20
 
+# What of the targets a size misses
 Missed = Literal["hit rate", "drive writes", "bandwidth"]
-"""What of the targets a size misses."""
+# A part of the trace: all requests, or half of them by the time at which they arrive
 Half = Literal["whole", "first", "second"]
-"""A part of the trace: all requests, or half of them by the time at which they arrive."""
 _PARTS: Final[dict[Half, list[int]]] = {"whole": [0, 1], "first": [0], "second": [1]}
 
 
@@ -121,6 +122,10 @@ class Judged(msgspec.Struct, frozen=True):
 class SizePlanner:
     """Plans a trace for sizes of DRAM and NVMe; everything else stays as in a first plan.
 
+    Bisection finds the least size if a larger one never does worse. Where that does not hold, it
+    finds a size that reaches the targets while the next smaller one does not. If no size reaches
+    the targets, the largest is returned.
+
     Args:
         plan: gives the trace, the gpu tier, the rules and the order.
         wanted: what is asked of the memory.
@@ -163,6 +168,27 @@ class SizePlanner:
             self._advance(1)
         return self.made[memory][half]
 
+    def find_cpu(self, nvme: Decimal | None, guess: int | None = None, half: Half = "whole") -> MemorySize:
+        """Find the least DRAM for a given NVMe, on a part of the trace; begin at a guess."""
+
+        def is_enough(index: int) -> bool:
+            return not self.judge(MemorySize(size_gib(index), nvme), half).missed
+
+        return MemorySize(size_gib(find_least(is_enough, self.most_cpu, guess)), nvme)
+
+    def find_nvme(self, cpu: Decimal, guess: int | None = None, half: Half = "whole") -> MemorySize:
+        """Find the least NVMe for a given DRAM, on a part of the trace; begin at a guess."""
+
+        def is_enough(index: int) -> bool:
+            # The busiest minute of a larger nvme rarely is a quieter one: the bandwidth does not decide.
+            return set(self.judge(MemorySize(cpu, size_gib(index)), half).missed) <= {"bandwidth"}
+
+        most, dwpd = self.most_nvme, self.wanted.dwpd
+        writes = self.judge(MemorySize(cpu, size_gib(most)), half).drive_writes_per_day
+        if dwpd and writes:  # a still larger drive hits no more, but wears less
+            most = max(most, index_of(int(writes / dwpd * float(size_gib(most)) * GIB) + 1))
+        return MemorySize(cpu, size_gib(find_least(is_enough, most, guess)))
+
     def count(self, memory: MemorySize, *, has_prompts: bool = False) -> PlanCounts:
         """Plan the trace for these sizes, and count each half."""
         gpu = self.plan.options.capacity_gib[0]
@@ -189,71 +215,20 @@ class SizePlanner:
             written = float(by_minute[:, 1].sum()) / span_s * DAY_S
             writes = written / int(memory.nvme * GIB) if memory.nvme else 0.0
             gib_s = float(by_minute.sum(1).max(initial=0)) / GIB / min(60.0, span_s)
-        checks: dict[Missed, bool] = {
-            "hit rate": hits < wanted.hit_rate * asked,
-            "drive writes": wanted.dwpd is not None and (writes or 0) > wanted.dwpd,
-            "bandwidth": wanted.nvme_gib_s is not None and (gib_s or 0) > wanted.nvme_gib_s,
-        }
-        return Judged(
-            float(memory.cpu),
-            None if memory.nvme is None else float(memory.nvme),
-            hits / asked if asked else None,
-            writes,
-            gib_s,
-            tuple(name for name, is_missed in checks.items() if is_missed),
-            wanted.cost(memory),
-        )
+        missed: list[Missed] = []
+        if hits < wanted.hit_rate * asked:  # whole numbers and a Decimal: exact
+            missed.append("hit rate")
+        if (writes or 0) > (wanted.dwpd or math.inf):
+            missed.append("drive writes")
+        if (gib_s or 0) > (wanted.nvme_gib_s or math.inf):
+            missed.append("bandwidth")
+        nvme = None if memory.nvme is None else float(memory.nvme)
+        rate = hits / asked if asked else None
+        return Judged(float(memory.cpu), nvme, rate, writes, gib_s, tuple(missed), wanted.cost(memory))
 
 
 def _get_span_s(arrivals: Numbers) -> float:
     return float(np.ptp(arrivals)) / 1e9 if len(arrivals) else 0.0
-
-
-class SizeSearch:
-    """Finds sizes for the requests of one part of a trace.
-
-    Bisection finds the least size if a larger one never does worse. Where that does not hold, it
-    finds a size that reaches the targets while the next smaller one does not; `Sizing` looks for
-    such cases. If no size reaches the targets, the largest is returned.
-
-    Args:
-        planner: makes the plans.
-        half: the part of the trace on which sizes are chosen.
-    """
-
-    def __init__(self, planner: SizePlanner, half: Half = "whole") -> None:
-        self._planner = planner
-        self._half: Half = half
-
-    def find_cpu(self, nvme: Decimal | None, guess: int | None = None) -> MemorySize:
-        """Find the least DRAM for a given NVMe."""
-
-        def is_enough(index: int) -> bool:
-            return not self._planner.judge(MemorySize(size_gib(index), nvme), self._half).missed
-
-        return MemorySize(size_gib(find_least(is_enough, self._planner.most_cpu, guess)), nvme)
-
-    def find_nvme(self, cpu: Decimal, guess: int | None = None) -> MemorySize:
-        """Find the least NVMe for a given DRAM.
-
-        The hit rate and the drive writes decide the size: the busiest minute of a larger nvme
-        rarely is a quieter one.
-        """
-
-        def is_enough(index: int) -> bool:
-            judged = self._planner.judge(MemorySize(cpu, size_gib(index)), self._half)
-            return set(judged.missed) <= {"bandwidth"}
-
-        return MemorySize(cpu, size_gib(find_least(is_enough, self._find_most_nvme(cpu), guess)))
-
-    def _find_most_nvme(self, cpu: Decimal) -> int:
-        """Return the index of a size above which more nvme changes nothing."""
-        most, dwpd = self._planner.most_nvme, self._planner.wanted.dwpd
-        memory = MemorySize(cpu, size_gib(most))
-        writes = self._planner.judge(memory, self._half).drive_writes_per_day
-        if not dwpd or not writes:
-            return most
-        return max(most, index_of(int(writes / dwpd * float(size_gib(most)) * GIB) + 1))
 
 
 def find_least(is_enough: Callable[[int], bool], most: int, guess: int | None) -> int:

@@ -22,10 +22,10 @@ _COLUMNS: Final = (
     *("move", "from_tier", "phase"),
 )
 _SUMS: Final = (pl.min("start_ns"), pl.max("end_ns"), pl.sum("new_tokens"))
+# The moves that read the tier that they come from
 _READS: Final = [MOVES.index(move) for move in ("hit", "promote", "demote", "copy")]
-"""The moves that read the tier that they come from."""
+# The moves that a request makes for others
 _FOR_OTHERS: Final = [MOVES.index(move) for move in ("demote", "drop", "copy")]
-"""The moves that a request makes for others."""
 _PREFILL: Final = ENUMS["phase"].index("prefill")
 
 

@@ -1,13 +1,13 @@
 """Why does a tier bring little? The causes found in a plan, and their answer."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
+from replayer.planning.counts import Minutes, PlanCounts, PlanSummary
+from replayer.planning.plan import Look, Plan
 from replayer.questions.causes import CAUSES, REUSE_CAUSES
 from replayer.questions.evidence import MORE, Finding, PlanEvidence
-from replayer.questions.plan import describe_plan, list_hit_rates
-from replayer.record.columns import TIERS
 from views.answer import Answer, Cell, Column, Table
 
 
@@ -21,43 +21,36 @@ def diagnose(evidence: PlanEvidence) -> list[Finding]:
     return found
 
 
-def answer_why(
-    evidence: PlanEvidence,
-    findings: Sequence[Finding],
-    model: str,
-    fingerprint: str,
-    flags: Mapping[str, str],
-) -> Answer:
-    """Return the reasons why tiers bring little.
+def examine(
+    plan: Plan,
+    advance: Callable[[int], object],
+    looks: Sequence[Look] = (),
+) -> tuple[PlanEvidence, PlanSummary, list[Finding]]:
+    """Make a plan, and find why its tiers bring little.
 
     Args:
+        plan: to be made.
+        advance: takes the number of ops planned since its last call.
+        looks: observers that see every stretch of the plan.
+    """
+    counts = PlanCounts(plan.workload, Minutes(plan.workload))
+    summary = plan.simulate(advance, looks, counts)
+    evidence = PlanEvidence(plan, counts, advance)
+    return evidence, summary, diagnose(evidence)
+
+
+def answer_why(plan: Answer, evidence: PlanEvidence, findings: Sequence[Finding], flags: Mapping[str, str]) -> Answer:
+    """Return the answer of a plan with the reasons why tiers bring little.
+
+    Args:
+        plan: its answer.
         evidence: the plan, made.
         findings: in it.
-        model: its name.
-        fingerprint: of the plan.
         flags: of the command, by setting.
     """
-    hits = {tier: evidence.count(f"hits_{tier}") for tier in TIERS}
-    each = ", ".join(f"{hits[tier]:,} in {tier}" for tier in evidence.tiers())
-    data = {
-        "trace_fingerprint": evidence.plan.trace.metadata.fingerprint,
-        "plan_fingerprint": fingerprint,
-        "reads": evidence.reads,
-        "hits": hits,
-        "hit_rate_tokens": evidence.cell["hit_rate_tokens"],
-    }
-    return add_findings(
-        Answer(
-            title=f"Why a tier of {evidence.plan.trace.path} brings little",
-            sentence=_conclude(evidence, findings),
-            subject=[*describe_plan(evidence, model), f"{evidence.reads:,} reads; hits: {each}"],
-            figures=list_hit_rates(evidence),
-            source="a plan, without I/O",
-            data=data,
-        ),
-        findings,
-        flags,
-    )
+    title = f"Why a tier of {evidence.plan.trace.path} brings little"
+    answer = msgspec.structs.replace(plan, title=title, sentence=_conclude(evidence, findings))
+    return add_findings(answer, findings, flags)
 
 
 def add_findings(answer: Answer, findings: Sequence[Finding], flags: Mapping[str, str]) -> Answer:

@@ -1,42 +1,30 @@
-"""The answer of `replayer profile`: the model, what was left out, and where the fit is poor."""
+"""The answer of `replayer profile`: the model, and where the fit is poor."""
 
-from collections import defaultdict
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
 from replayer.prediction.profile import Profile, TierProfile
 from replayer.prediction.stations import Station
-from replayer.profiling.cells import Cell, name_size
+from replayer.profiling.cells import name_size
 from tracegen.errors import format_count
 from views.answer import Answer, Column, Figure, Table
 
 _POOR: Final = 0.15
 """The residual from which a cell is shown."""
 _SHOWN: Final = 12
-_REASONS: Final = {
-    "room": "needs more room than a quarter of what is free, or 1 GiB",
-    "time": "a phase would take more than a fortieth of the budget",
-}
 _STATION: Final = ("", "in flight", "open, µs", "latency, µs", "GB/s", "remove, µs", "P95 ÷ mean")
 _CELLS: Final = ("objects", "workers", "measured, µs", "fastest", "slowest", "model, µs")
 
 
-def answer_profile(profile: Profile, skipped: Mapping[Cell, str], output: Path) -> Answer:
-    """Return the answer of a measurement.
-
-    Args:
-        profile: as it was written.
-        skipped: why cells were left out.
-        output: its file.
-    """
+def answer_profile(profile: Profile, output: Path) -> Answer:
+    """Return the answer of a measurement: the profile as it was written, and its file."""
     tables = [_tabulate_tier(name, tier) for name, tier in profile.tiers.items()]
     return Answer(
         title=f"Profile {profile.name}",
         sentence=f"{output}: `replayer predict … --profile {output}` uses it",
         figures=_list_figures(profile),
-        tables=[*tables, _tabulate_skipped(skipped), _tabulate_poor_fits(profile)],
+        tables=[*tables, _tabulate_poor_fits(profile)],
         data={**asdict(profile), "sha256": profile.digest},
     )
 
@@ -82,22 +70,6 @@ def _list_points(direction: str, station: Station) -> list[list[str | float | No
     columns = (station.in_flight, station.open_us, station.latency_us, station.bandwidth_gb_s)
     points = zip(*columns, station.remove_us or unknown, tails or unknown, strict=True)
     return [[direction, *point] for point in points]
-
-
-def _tabulate_skipped(skipped: Mapping[Cell, str]) -> Table:
-    """Return the cells that were left out, those of each tier and size in one row."""
-    groups = defaultdict[tuple[str, int, str], list[int]](list)
-    for cell, reason in skipped.items():
-        groups[cell.tier, cell.bytes, reason].append(cell.workers)
-    return Table(
-        name="left_out",
-        title=f"{format_count(len(skipped), 'cell')} left out",
-        columns=[Column(heading) for heading in ("", "workers", "why")],
-        rows=[
-            [f"{tier} {name_size(size)}", ", ".join(map(str, workers)), _REASONS[reason]]
-            for (tier, size, reason), workers in groups.items()
-        ],
-    )
 
 
 def _tabulate_poor_fits(profile: Profile) -> Table:

@@ -16,7 +16,6 @@ from replayer.questions.sizes import (
     Judged,
     MemorySize,
     SizePlanner,
-    SizeSearch,
     Wanted,
     halve,
     index_of,
@@ -85,7 +84,7 @@ def test_the_size_found_is_the_least_of_all(by: By, rate: str) -> None:
     assert missed == sorted(missed, reverse=True), "LRU is monotone for equal sizes"
     least = next((memory for memory, names in zip(sizes, missed, strict=True) if not names), sizes[-1])
     for guess in (None, *range(0, planner.most_cpu + 5, 7)):
-        assert SizeSearch(planner).find_cpu(Decimal(0), guess) == least
+        assert planner.find_cpu(Decimal(0), guess) == least
 
 
 def test_counts_are_those_of_a_plan() -> None:
@@ -110,7 +109,7 @@ def test_one_step_less_of_either_tier_misses_a_target() -> None:
     found, chosen = choose(make_trace(), "0.6")
     assert chosen.missed == ()
     assert {size.missed for size in found.one_step_smaller} == {("hit rate",)}
-    assert (found.binds, found.reversal) == (("hit rate",), None)
+    assert found.binds == ("hit rate",)
     assert [pair.cpu_gib for pair in found.pairs] == sorted(pair.cpu_gib for pair in found.pairs)
     assert (found.pairs[-1].nvme_gib, chosen.cpu_gib) == (0, 0), "NVMe alone has the least DRAM"
 
@@ -177,23 +176,6 @@ def test_the_cliff_is_where_a_loop_stops_fitting() -> None:
     assert found.cliff is not None
     cliff = [(mib(size.nvme_gib), size.hit_rate) for size in found.curve[found.cliff : found.cliff + 2]]
     assert cliff == [(32, 1.0), (16, 0.0)]
-
-
-def test_more_memory_that_hits_less_is_named() -> None:
-    """Belady's anomaly: FIFO hits 3 of these 12 references with 3 frames, and 2 with 4."""
-    order = [1, 2, 3, 4, 1, 2, 5, 1, 2, 3, 4, 5]
-    seen: set[int] = set()
-    steps = []
-    for key in order:
-        steps.append(("r" if key in seen else "w", key, 8))
-        seen.add(key)
-    wanted = Wanted(hit_rate=Decimal("0.3"), by="ops", nvme=Decimal(0))
-    planner = planner_of(traces.Held(traces.columns(steps)), wanted, policy="fifo", cpu_mem_gb=Decimal(1))
-    found = Sizing(planner).find()
-    assert found.reversal is not None
-    assert (mib(found.reversal.smaller.cpu_gib), mib(found.reversal.larger.cpu_gib)) == (3, 4)
-    assert found.reversal.smaller.hit_rate == 3 / 7
-    assert found.reversal.larger.hit_rate == 2 / 7
 
 
 def test_a_trace_in_which_all_comes_at_once_has_no_days() -> None:
