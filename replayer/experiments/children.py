@@ -85,14 +85,18 @@ def report_lines(
         yield line
 
 
+def capture(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """Run a command and return its exit code and what it prints; tests run it without a process."""
+    return subprocess.run(command, check=False, capture_output=True, text=True)
+
+
 def run_analysis(*arguments: str, screen: Screen) -> str:
     """Run an `analysis` command and return what it prints on stdout; its stderr is said.
 
     Raises:
         ChildFailedError: it failed; with its own error.
     """
-    command = [*PYTHON, "analysis", *arguments]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    done = capture([*PYTHON, "analysis", *arguments])
     lines = [line for line in done.stderr.splitlines() if line.strip() and not _USAGE.match(line)]
     error = lines.pop().strip() if done.returncode and lines else ""
     for line in lines:
