@@ -8,25 +8,15 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Mount:
-    """A line of mountinfo.
+    """A line of mountinfo."""
 
-    Attributes:
-        number: of the file system, as major:minor.
-        root: the directory of the file system that is mounted.
-        point: the directory it is mounted on.
-        options: of the mount.
-        kind: type of the file system.
-        device: the device that is mounted.
-        super_options: options of the file system.
-    """
-
-    number: str
-    root: str
-    point: str
-    options: str
-    kind: str
-    device: str
-    super_options: str
+    number: str  # of the file system, as major:minor
+    root: str  # the directory of the file system that is mounted
+    point: str  # the directory it is mounted on
+    options: str  # of the mount
+    kind: str  # type of the file system
+    device: str  # the device that is mounted
+    super_options: str  # options of the file system
 
 
 def list_mounts(path: Path = Path("/proc/self/mountinfo")) -> list[Mount]:

@@ -25,15 +25,10 @@ _FILES: Final = {
 
 @dataclass(frozen=True)
 class Memory:
-    """The memory that is available.
+    """The memory that is available."""
 
-    Attributes:
-        bytes: 0 if the kernel does not say.
-        limit: what allows less than is free, in words: a control group's file, or `ulimit -v`.
-    """
-
-    bytes: int
-    limit: str | None = None
+    bytes: int  # 0 if the kernel does not say
+    limit: str | None = None  # what allows less than is free, in words: a control group's file, or `ulimit -v`
 
     def format(self, shares: int = 1) -> str:
         """Format the memory, or one of several equal shares of it, as a clause."""

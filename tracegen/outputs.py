@@ -17,17 +17,11 @@ _NAME_MAX: Final = 100  # characters of the output's name in a partial name
 
 @dataclass(frozen=True)
 class TraceOutput:
-    """A trace to write.
+    """A trace to write."""
 
-    Attributes:
-        path: the file, or with `part_ops` the folder.
-        force: replace an existing trace.
-        part_ops: ops per file of a folder; 0 writes one file.
-    """
-
-    path: Path
-    force: bool = False
-    part_ops: int = 0
+    path: Path  # the file, or with `part_ops` the folder
+    force: bool = False  # replace an existing trace
+    part_ops: int = 0  # ops per file of a folder; 0 writes one file
 
 
 def remove(path: Path) -> None:

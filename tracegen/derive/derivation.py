@@ -21,15 +21,10 @@ _NO_LIMIT: Final = 2**63 - 1
 
 @dataclass(frozen=True)
 class Derivation:
-    """A derived trace, not written yet.
+    """A derived trace, not written yet."""
 
-    Attributes:
-        metadata: its metadata, which the writer completes.
-        batches: its ops in order, which can be read once.
-    """
-
-    metadata: Metadata
-    batches: Iterator[Columns]
+    metadata: Metadata  # its metadata, which the writer completes
+    batches: Iterator[Columns]  # its ops in order, which can be read once
 
 
 def describe_origin(traces: Sequence[Trace], operation: dict[str, Any]) -> Metadata:

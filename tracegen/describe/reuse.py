@@ -34,27 +34,16 @@ SourceReuse = dict[str, Any]
 
 @dataclass(frozen=True)
 class Reuse:
-    """The reuse in a trace: exact counts, and the distances of all touches or of a sample.
+    """The reuse in a trace: exact counts, and the distances of all touches or of a sample."""
 
-    Attributes:
-        touches: number of touches by source, exact; shape (sources,).
-        reuses: number of touches whose object was stored before, by source, exact; shape
-            (sources,).
-        reads: number of reads, exact.
-        share: share of the objects that are sampled; 1: all.
-        distance: distance of each sampled touch in tokens, -1 if its object was not stored before;
-            shape (sampled touches,).
-        source: source of each sampled touch, as a code; shape (sampled touches,).
-        is_read: whether each sampled touch is a read; shape (sampled touches,).
-    """
-
-    touches: Ints
-    reuses: Ints
-    reads: int
-    share: float
+    touches: Ints  # number of touches by source, exact; shape (sources,)
+    reuses: Ints  # number of touches whose object was stored before, by source, exact; shape (sources,)
+    reads: int  # number of reads, exact
+    share: float  # share of the objects that are sampled; 1: all
+    # distance of each sampled touch in tokens, -1 if its object was not stored before; shape (sampled touches,)
     distance: Ints
-    source: NDArray[np.uint8]
-    is_read: NDArray[np.bool_]
+    source: NDArray[np.uint8]  # source of each sampled touch, as a code; shape (sampled touches,)
+    is_read: NDArray[np.bool_]  # whether each sampled touch is a read; shape (sampled touches,)
 
     def summarise(self) -> list[SourceReuse]:
         """Summarise the reuse of each source that touches anything, and of all sources."""

@@ -20,31 +20,18 @@ OPEN_SESSIONS: Final = 1000
 
 @dataclass
 class ImportedSession:
-    """A session as it grows; times in ns on the trace's clock.
+    """A session as it grows; times in ns on the trace's clock."""
 
-    Attributes:
-        stream: number among all sessions, sampled or not; for draws.
-        shift_ns: its jitter.
-        number: in the trace; -1 before its first request.
-        user: -1 before its first request.
-        saved_ns: sum of the pauses that were shortened.
-        turns: number of its requests.
-        start_ns: of its last request.
-        end_ns: of its last request.
-        objects: of its turns, if only lengths are known.
-        stored_tokens: tokens of these objects.
-    """
-
-    stream: int
-    shift_ns: int
-    number: int = -1
-    user: int = -1
-    saved_ns: int = 0
-    turns: int = 0
-    start_ns: int = 0
-    end_ns: int = 0
-    objects: list[int] = field(default_factory=list)
-    stored_tokens: int = 0
+    stream: int  # number among all sessions, sampled or not; for draws
+    shift_ns: int  # its jitter
+    number: int = -1  # in the trace; -1 before its first request
+    user: int = -1  # -1 before its first request
+    saved_ns: int = 0  # sum of the pauses that were shortened
+    turns: int = 0  # number of its requests
+    start_ns: int = 0  # of its last request
+    end_ns: int = 0  # of its last request
+    objects: list[int] = field(default_factory=list)  # of its turns, if only lengths are known
+    stored_tokens: int = 0  # tokens of these objects
 
 
 class Timeline:

@@ -29,34 +29,19 @@ _OWN_LOG: Final = "docs/your-own-log.md makes one of any log"
 
 @dataclass(slots=True)
 class Call:
-    """One request as another lab recorded it.
+    """One request as another lab recorded it."""
 
-    Attributes:
-        time_ns: arrival on the source's clock, in nanoseconds; with `delay_ns` the earliest
-            arrival.
-        input_tokens: tokens of the prompt, including the history.
-        output_tokens: tokens generated.
-        blocks: ids of the prompt's blocks, in order; None if the source records only lengths.
-        session: name of the session; None if the request has no session.
-        user: name of the user; None if each session has a user of its own.
-        delay_ns: pause after the end of the session's previous request, in nanoseconds; None if
-            `time_ns` is the arrival.
-        scope: name of the scope of the block ids; equal ids of different scopes are different
-            blocks.
-        tokens: tokens of each block; None if they follow from the format's block size.
-        is_decode: decoding reads the blocks, not prefill.
-    """
-
-    time_ns: int
-    input_tokens: int
-    output_tokens: int
-    blocks: list[int] | None = None
-    session: Hashable = None
-    user: Hashable = None
+    time_ns: int  # arrival on the source's clock, in nanoseconds; with `delay_ns` the earliest arrival
+    input_tokens: int  # tokens of the prompt, including the history
+    output_tokens: int  # tokens generated
+    blocks: list[int] | None = None  # ids of the prompt's blocks, in order; None if the source records only lengths
+    session: Hashable = None  # name of the session; None if the request has no session
+    user: Hashable = None  # name of the user; None if each session has a user of its own
+    # pause after the end of the session's previous request, in nanoseconds; None if `time_ns` is the arrival
     delay_ns: int | None = None
-    scope: Hashable = None
-    tokens: list[int] | None = None
-    is_decode: bool = False
+    scope: Hashable = None  # name of the scope of the block ids; equal ids of different scopes are different blocks
+    tokens: list[int] | None = None  # tokens of each block; None if they follow from the format's block size
+    is_decode: bool = False  # decoding reads the blocks, not prefill
 
 
 class Rows:

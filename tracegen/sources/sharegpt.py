@@ -61,18 +61,13 @@ class Entry(msgspec.Struct):
 
 
 class Segment(NamedTuple):
-    """An entry whose texts are counted.
+    """An entry whose texts are counted."""
 
-    Attributes:
-        identity: its id.
-        roles: a letter of each message, as in ROLES, or `_NOT_COUNTED`: each keeps its place, which
-            decides which segments are joined.
-        tokens: of the messages that are counted.
-    """
-
-    identity: str
+    identity: str  # its id
+    # a letter of each message, as in ROLES, or `_NOT_COUNTED`: each keeps its place, which decides which segments are
+    # joined
     roles: str
-    tokens: "array[int]"
+    tokens: "array[int]"  # of the messages that are counted
 
 
 class ShareGPTSource:

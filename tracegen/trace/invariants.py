@@ -71,19 +71,12 @@ class _Broken(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Problem:
-    """One violation of the format.
+    """One violation of the format."""
 
-    Attributes:
-        row: its row; None if it concerns the file as a whole.
-        column: the column or the entry of the metadata.
-        value: the value there.
-        rule: the rule that it breaks, in words.
-    """
-
-    row: int | None
-    column: str
-    value: object
-    rule: str
+    row: int | None  # its row; None if it concerns the file as a whole
+    column: str  # the column or the entry of the metadata
+    value: object  # the value there
+    rule: str  # the rule that it breaks, in words
 
     def __str__(self) -> str:
         """Return the line that `tracegen validate` prints."""

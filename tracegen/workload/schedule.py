@@ -21,15 +21,10 @@ TOUCHES_PER_PORTION = 1 << 18
 
 @dataclass(frozen=True)
 class TraceEnd:
-    """The end of a trace by its recipe's limit on requests: no shard can know it by itself.
+    """The end of a trace by its recipe's limit on requests: no shard can know it by itself."""
 
-    Attributes:
-        last: place of the last request, as of `_place`.
-        users: numbers of the users that have a request, ascending.
-    """
-
-    last: tuple[int, ...]
-    users: Ints
+    last: tuple[int, ...]  # place of the last request, as of `_place`
+    users: Ints  # numbers of the users that have a request, ascending
 
     def keep(self, turns: Turns) -> Turns:
         """Return the turns up to the last, in order of (time, user, session, turn)."""

@@ -18,18 +18,12 @@ from tracegen.workload.turns import ObjectRanges
 
 @dataclass(frozen=True)
 class SessionObjects:
-    """The objects of some sessions; rows are turns, session by session.
+    """The objects of some sessions; rows are turns, session by session."""
 
-    Attributes:
-        tokens: of each object, shape (objects,).
-        session_first: lowest object of the turn's session, shape (turns,).
-        objects: ranges of what each turn touches: history, what it prefills, and with `save_decode`
-            its generated tokens. In a trace of blocks each of the last two has a second range, for
-            a partial block.
-    """
-
-    tokens: Ints
-    session_first: Ints
+    tokens: Ints  # of each object, shape (objects,)
+    session_first: Ints  # lowest object of the turn's session, shape (turns,)
+    # ranges of what each turn touches: history, what it prefills, and with `save_decode` its generated tokens. In a
+    # trace of blocks each of the last two has a second range, for a partial block.
     objects: ObjectRanges
 
 

@@ -94,18 +94,11 @@ def _check_time(time_ns: int) -> None:
 
 @dataclass(frozen=True)
 class SessionGrid:
-    """The next sessions of some users.
+    """The next sessions of some users."""
 
-    Attributes:
-        rows: rows of the users in their clock, shape (users,).
-        valid: which places hold a session, shape (users, places); others are after the last
-            session.
-        number: the recipe's numbers of these sessions, user by user, shape (sessions,).
-    """
-
-    rows: Ints
-    valid: NDArray[np.bool_]
-    number: Ints
+    rows: Ints  # rows of the users in their clock, shape (users,)
+    valid: NDArray[np.bool_]  # which places hold a session, shape (users, places); others are after the last session
+    number: Ints  # the recipe's numbers of these sessions, user by user, shape (sessions,)
 
 
 class UserClock:
