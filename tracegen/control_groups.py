@@ -45,16 +45,9 @@ def list_groups(
     mounts: Path = Path("/proc/self/mountinfo"),
     root: Path = Path("/"),
 ) -> Iterator[tuple[Path, bool]]:
-    """Yield the folders of the process's group and of all visible groups above it.
+    """Yield the folders of the process's group and of those above it, and whether each is of version 1.
 
-    Args:
-        controller: what the groups limit: memory or cpu.
-        groups: file that lists the process's groups.
-        mounts: file that lists where the groups' trees are mounted.
-        root: of the paths in `mounts`.
-
-    Yields:
-        A folder, and whether its files are those of version 1.
+    The controller, memory or cpu, is what the groups limit. `root` is that of the paths in `mounts`.
     """
     try:
         lines = [line.split(":", 2) for line in groups.read_text().splitlines()]

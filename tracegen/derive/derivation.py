@@ -28,11 +28,9 @@ class Derivation:
 
 
 def describe_origin(traces: Sequence[Trace], operation: dict[str, Any]) -> Metadata:
-    """Make the metadata of a derived trace: the operation, and the recipes of its inputs.
+    """Make the metadata of a derived trace: the operation with its parameters, and the recipes of its inputs.
 
-    Args:
-        traces: the inputs; the first one's seed, generator and defaults for replays are kept.
-        operation: name and parameters of the operation.
+    The first input's seed, generator and defaults for replays are kept.
     """
     inputs = [trace.metadata for trace in traces]
     first = inputs[0]
@@ -114,11 +112,7 @@ def renumber(batches: Iterable[Columns]) -> Iterator[Columns]:
 
 
 def merge_streams(streams: Sequence[Iterator[Columns]]) -> Iterator[Columns]:
-    """Merge the rows of sorted streams in order of (time, user, request).
-
-    Args:
-        streams: batches of each stream; no user may be in two streams.
-    """
+    """Merge the rows of sorted streams in order of (time, user, request); no user may be in two streams."""
     # Rows are complete up to the earliest of the streams' latest times, exclusively: a stream may
     # have more rows of its latest time.
     streams_left = {

@@ -17,11 +17,9 @@ _TOTALS: Final = ("ops", "requests", "sessions", "users", "keys", "tokens_genera
 
 
 def merge_shards(shards: Sequence[Iterator[Columns]], users: Ints) -> Iterator[Columns]:
-    """Merge the ops of a recipe's shards into those of the whole recipe.
+    """Merge the ops of a recipe's shards, with SHARD_COLUMNS, into those of the whole recipe.
 
-    Args:
-        shards: batches of each shard, with SHARD_COLUMNS.
-        users: the numbers of all users that have a request, in order; shape (users,).
+    `users` are the numbers of all users that have a request, in order; shape (users,).
     """
     count = len(shards)
 

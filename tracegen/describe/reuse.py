@@ -60,12 +60,7 @@ class Reuse:
         return rows
 
     def hit_curve(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Compute the share of reads that an LRU cache hits, by its size.
-
-        Returns:
-            Cache sizes in tokens, up to the largest that any read needs, and the share of reads
-            that a cache of each size hits; both of shape (points,).
-        """
+        """Return sizes of a cache in tokens, and the share of reads that LRU hits in each; both of shape (points,)."""
         reads = self.distance[self.is_read]
         known = np.sort(reads[reads >= 0])
         if not len(known):
@@ -118,13 +113,9 @@ class _Counts:
 
 
 def measure_reuse(trace: Trace, touches_max: int = TOUCHES_MAX) -> Reuse:
-    """Measure the reuse in a trace, which is read once.
+    """Measure the reuse in a trace, sampling objects so that about `touches_max` touches are examined.
 
-    Memory does not grow with the trace, except for a byte per key if it deletes objects.
-
-    Args:
-        trace: the trace.
-        touches_max: sample objects so that about this many touches are examined.
+    The trace is read once. Memory does not grow with it, except for a byte per key if it deletes objects.
 
     Raises:
         InputError: the trace cannot be read.

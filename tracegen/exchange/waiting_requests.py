@@ -45,11 +45,8 @@ class WaitingRequests:
 
     A batch has a column of each number of its requests, and `object` and `source` of the objects
     that they touch, request by request. Requests are in memory until `move_to_disk`. From then on
-    their objects go to a file without a name, at 9 bytes each, and 96 bytes of each request stay in
-    memory, for the order.
-
-    Args:
-        folder: on the disk to use.
+    their objects go to a file without a name in the folder, at 9 bytes each, and 96 bytes of each
+    request stay in memory, for the order.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -47,18 +47,7 @@ class Call:
 class Rows:
     """A text file of rows, plain, .gz or .zst; one line is held at a time.
 
-    Args:
-        path: the file.
-        skip_bad: skip and count bad rows instead of refusing the file.
-        advance: called with the numbers of bytes read.
-        token_ns: nominal nanoseconds to generate a token.
-
-    Attributes:
-        batch_ns: nominal nanoseconds to generate the tokens of a decode read.
-        skipped: numbers of bad rows that were skipped, by kind.
-        left_out: numbers of good rows that are not requests, by kind.
-        line: number of the line read last.
-        block_tokens: tokens of a block, if the file says so itself.
+    `advance` is called with the numbers of bytes read; a token takes nominally `token_ns`.
     """
 
     def __init__(
@@ -70,11 +59,11 @@ class Rows:
         token_ns: int = 0,
     ) -> None:
         self.path = path
-        self.batch_ns = DECODE_BATCH * token_ns
-        self.skipped = Counter[str]()
-        self.left_out = Counter[str]()
-        self.line = 0
-        self.block_tokens: int | None = None
+        self.batch_ns = DECODE_BATCH * token_ns  # nominal time to generate the tokens of a decode read
+        self.skipped = Counter[str]()  # bad rows, by kind
+        self.left_out = Counter[str]()  # good rows that are not requests, by kind
+        self.line = 0  # read last
+        self.block_tokens: int | None = None  # if the file says so itself
         self._skip_bad = skip_bad
         self._advance = advance
 

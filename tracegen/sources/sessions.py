@@ -43,15 +43,9 @@ class Source(Protocol):
 
 
 def draw_sessions(recipe: Recipe, sources: Sequence[Source], number: Ints) -> tuple[Ints, Sessions]:
-    """Draw sessions, each from the source of its user.
+    """Draw sessions, each from the source of its user; sources are in the order of `recipe.weights`.
 
-    Args:
-        recipe: users and the sources' weights.
-        sources: in the order of `recipe.weights`.
-        number: the recipe's numbers of the sessions, shape (sessions,).
-
-    Returns:
-        Index of each session's source, shape (sessions,), and the sessions.
+    Return the index of each session's source, shape (sessions,), and the sessions.
     """
     user = number % recipe.users
     bits = draw(recipe.seed, Purpose.SOURCE, user)

@@ -73,11 +73,6 @@ class Segment(NamedTuple):
 class ShareGPTSource:
     """The sessions of a ShareGPT file, in an order that the seed gives, over and over.
 
-    Args:
-        recipe: its `sharegpt` table names the file and the limits.
-        tokenizer: counts the tokens of every message.
-        advance: called with the number of bytes read, as they are read.
-
     Raises:
         InputError: the file is missing, empty, not JSON or not ShareGPT, or has no usable turn.
     """

@@ -85,25 +85,17 @@ class Problem:
 
 
 class TraceCheck:
-    """Checker of a trace's rows, counts and fingerprint, fed batch by batch.
+    """Checker of a trace's rows, and of the counts and fingerprint in its metadata, fed batch by batch.
 
     It holds the facts that rows must agree on: a few integers per key, request, session and user.
-
-    Args:
-        ops: number of ops in the trace.
-        metadata: the trace's metadata, whose counts and fingerprint the ops must confirm.
-
-    Attributes:
-        problems: the first hundred violations of rows, then those of the file as a whole.
-        count: number of all violations.
 
     Raises:
         MemoryError: there is not enough memory.
     """
 
     def __init__(self, ops: int, metadata: Metadata) -> None:
-        self.problems: list[Problem] = []
-        self.count = 0
+        self.problems: list[Problem] = []  # the first hundred of rows, then those of the whole file
+        self.count = 0  # of all violations
         self._ops = ops
         self._row = 0
         self._metadata = metadata

@@ -90,11 +90,7 @@ def _improper(path: Path, name: str) -> InputError:
 
 
 def has_guessed_sessions(recipe: Mapping[str, Any]) -> bool:
-    """Return whether an import guessed sessions, for this trace or for one that it was made from.
-
-    Args:
-        recipe: the `recipe` of a trace's metadata.
-    """
+    """Return whether an import guessed sessions, for the trace of a recipe or for one that it was made from."""
     pending: list[Any] = [recipe]
     while pending:
         origin = pending.pop()

@@ -49,13 +49,8 @@ def make_ops(
     """Make the ops of requests, sorted by (time, user, request, order in the request), in batches.
 
     Holds the ops that may still follow ops of later requests. A batch has the columns of a trace
-    and `shared`: the number of an object that sessions share, else -1.
-
-    Args:
-        requests: in order of (time, user, request).
-        decode_batch: tokens generated per decode read.
-        token_ns: nominal nanoseconds per generated token.
-        shared: objects below this number are shared.
+    and `shared`: the number of an object below `shared`, which sessions share, else -1. A decode read
+    stands for `decode_batch` generated tokens, each of nominally `token_ns`.
     """
     keys = Numbering(shared)
     held: list[Columns] = []

@@ -33,13 +33,9 @@ def number_session_objects(
     prompt_tokens: Ints,
     begin: int,
 ) -> SessionObjects:
-    """Number the objects of some sessions.
+    """Number the objects of some sessions, from `begin` on.
 
-    Args:
-        recipe: blocks, history and whether answers are saved.
-        sessions: `context` without the shared prompt.
-        prompt_tokens: tokens of the shared prompt before each session, shape (sessions,).
-        begin: number of the first object.
+    The sessions' `context` is without the shared prompt, whose tokens are given.
     """
     saved_tokens = sessions.generated if recipe.save_decode else np.zeros_like(sessions.generated)
     if recipe.block_tokens:
