@@ -24,18 +24,12 @@ def milliseconds_to_ns(milliseconds: float) -> int:
 class IdTable:
     """A growable array, indexed by ids that only grow; values of low ids can be dropped.
 
-    Memory is in proportion to the ids from the lowest that is still needed to the highest.
-
-    Args:
-        dtype: type of the values.
-        kept: ids below this are never dropped; their values begin as zeros.
-
-    Attributes:
-        end: the id after the highest.
+    Memory is in proportion to the ids from the lowest that is still needed to the highest. Ids below
+    `kept` are never dropped; their values begin as zeros.
     """
 
     def __init__(self, dtype: DTypeLike, kept: int = 0) -> None:
-        self.end = kept
+        self.end = kept  # the id after the highest
         self._kept = kept
         self._dropped = 0  # ids, from `kept` on
         self._values = np.zeros(kept, dtype)
@@ -87,14 +81,10 @@ class IdTable:
 
 
 class Numbering:
-    """Numbers 0, 1, … for ids in order of their first appearance; 8 bytes per id up to the highest.
-
-    Attributes:
-        count: number of ids so far.
-    """
+    """Numbers 0, 1, … for ids in order of their first appearance; 8 bytes per id up to the highest."""
 
     def __init__(self, kept: int = 0) -> None:
-        self.count = 0
+        self.count = 0  # of ids so far
         self._table = IdTable(np.int64, kept)  # number + 1; 0: not seen yet
 
     def number(self, ids: Ints) -> tuple[Ints, Ints]:

@@ -8,25 +8,15 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Mount:
-    """A line of mountinfo.
+    """A line of mountinfo."""
 
-    Attributes:
-        number: of the file system, as major:minor.
-        root: the directory of the file system that is mounted.
-        point: the directory it is mounted on.
-        options: of the mount.
-        kind: type of the file system.
-        device: the device that is mounted.
-        super_options: options of the file system.
-    """
-
-    number: str
-    root: str
-    point: str
-    options: str
-    kind: str
-    device: str
-    super_options: str
+    number: str  # of the file system, as major:minor
+    root: str  # the directory of the file system that is mounted
+    point: str  # the directory it is mounted on
+    options: str  # of the mount
+    kind: str  # type of the file system
+    device: str  # the device that is mounted
+    super_options: str  # options of the file system
 
 
 def list_mounts(path: Path = Path("/proc/self/mountinfo")) -> list[Mount]:
@@ -55,16 +45,9 @@ def list_groups(
     mounts: Path = Path("/proc/self/mountinfo"),
     root: Path = Path("/"),
 ) -> Iterator[tuple[Path, bool]]:
-    """Yield the folders of the process's group and of all visible groups above it.
+    """Yield the folders of the process's group and of those above it, and whether each is of version 1.
 
-    Args:
-        controller: what the groups limit: memory or cpu.
-        groups: file that lists the process's groups.
-        mounts: file that lists where the groups' trees are mounted.
-        root: of the paths in `mounts`.
-
-    Yields:
-        A folder, and whether its files are those of version 1.
+    The controller, memory or cpu, is what the groups limit. `root` is that of the paths in `mounts`.
     """
     try:
         lines = [line.split(":", 2) for line in groups.read_text().splitlines()]

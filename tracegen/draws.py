@@ -62,15 +62,7 @@ def philox4x32(
     counter: tuple[U64, U64, U64, U64],
     key: tuple[int, int],
 ) -> tuple[U64, U64, U64, U64]:
-    """Return ten rounds of Philox4x32.
-
-    Args:
-        counter: four arrays of one shape, each value below 2^32.
-        key: two words below 2^32.
-
-    Returns:
-        Four arrays of the counter's shape, each value below 2^32.
-    """
+    """Return ten rounds of Philox4x32: arrays of the counter's shape; every value and key word is below 2^32."""
     c0, c1, c2, c3 = counter
     k0, k1 = key
     for _ in range(10):
@@ -88,11 +80,7 @@ def philox4x32(
 def draw(seed: int, purpose: Purpose, stream: ArrayLike, index: ArrayLike = 0) -> U64:
     """Return uniform 64-bit draws, one for every (stream, index) pair after broadcasting.
 
-    Args:
-        seed: 0 to 2^64 - 1.
-        purpose: what the draws decide.
-        stream: stream numbers (a session, a block of arrivals), 0 to 2^64 - 1.
-        index: position within the stream, 0 to 2^32 - 1.
+    Streams (a session, a block of arrivals) and the seed are below 2^64, indices in them below 2^32.
     """
     streams, indices = np.broadcast_arrays(
         np.asarray(stream, dtype=np.uint64),
@@ -109,9 +97,7 @@ def draw(seed: int, purpose: Purpose, stream: ArrayLike, index: ArrayLike = 0) -
 def below(bits: U64, span: int | Ints) -> Ints:
     """Map uniform 64-bit draws to 0 … span-1 by multiply-shift: floor(bits * span / 2^64), exactly.
 
-    Args:
-        bits: uniform 64-bit draws.
-        span: 1 to 2^63 - 1; one for all draws or an array with one for each.
+    Spans, one for all draws or one for each, are from 1 to 2^63 - 1.
     """
     wide = np.asarray(span).astype(np.uint64)
     high, low = wide >> _HALF, wide & _LOW
@@ -132,10 +118,7 @@ def between(bits: U64, low: int | Ints, high: int | Ints) -> Ints:
 def choose(bits: U64, weights: ArrayLike, among: Ints | None = None) -> Ints:
     """Map uniform 64-bit draws to indices of integer weights, each as often as its weight.
 
-    Args:
-        bits: uniform 64-bit draws.
-        weights: integers from 0, whose sum is positive; shape (choices,).
-        among: the draw chooses from the first this many weights only; one for each draw.
+    With `among`, one number for each draw, the draw chooses from that number of the first weights only.
     """
     cumulative = np.cumsum(np.asarray(weights, dtype=np.int64))
     span = int(cumulative[-1]) if among is None else cumulative[among - 1]

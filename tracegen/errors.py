@@ -78,15 +78,7 @@ def missing_package(
     reason: str = "not installed",
     alternative: str = "",
 ) -> InputError:
-    """Make the error of a feature whose package is missing.
-
-    Args:
-        feature: the feature that needs the package.
-        package: name of the package for `pip install`.
-        extra: the extra of this project that installs it.
-        reason: why the package cannot be used.
-        alternative: another remedy.
-    """
+    """Make the error of a feature whose package is missing; `extra` of this project installs it."""
     remedy = f"run `make setup EXTRAS={extra}` in a checkout, else `pip install {package}`"
     return InputError(f"{feature} needs {package} ({reason})", ", ".join(filter(None, (remedy, alternative))))
 

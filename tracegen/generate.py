@@ -67,21 +67,18 @@ def generate(
     force: bool = False,
     progress: Progress = ignore_progress,
 ) -> Metadata:
-    """Write the trace of a recipe.
+    """Write the trace of a recipe, and return its metadata.
 
-    Equal recipes and input files give equal fingerprints on every machine.
+    Equal recipes and input files give equal fingerprints on every machine, for any number of jobs.
 
     Args:
         recipe: the resolved recipe.
         output: the trace.
         shard: (i, n) writes the i-th of n shards, divided by users, for `merge`; i counts from 0.
-        jobs: number of processes; the trace is the same for any number.
+        jobs: number of processes.
         part_ops: write a folder of files with this many ops each; 0 writes one file.
         force: replace the output.
         progress: shows the progress of reading texts and of writing requests.
-
-    Returns:
-        The metadata of the trace written.
 
     Raises:
         InputError: the recipe makes no trace, an input is unusable, or the output exists and

@@ -25,15 +25,10 @@ _FILES: Final = {
 
 @dataclass(frozen=True)
 class Memory:
-    """The memory that is available.
+    """The memory that is available."""
 
-    Attributes:
-        bytes: 0 if the kernel does not say.
-        limit: what allows less than is free, in words: a control group's file, or `ulimit -v`.
-    """
-
-    bytes: int
-    limit: str | None = None
+    bytes: int  # 0 if the kernel does not say
+    limit: str | None = None  # what allows less than is free, in words: a control group's file, or `ulimit -v`
 
     def format(self, shares: int = 1) -> str:
         """Format the memory, or one of several equal shares of it, as a clause."""
@@ -50,15 +45,9 @@ class Memory:
         subject: object = None,
         setting: str | None = None,
     ) -> None:
-        """Refuse work that needs more memory than there is, before it begins.
+        """Refuse work that needs more bytes than there are, before it begins.
 
-        Args:
-            needed: bytes that the work takes.
-            what: the work, as in "the plan takes".
-            remedy: what to do instead.
-            shares: number of processes on this host that do the work at once.
-            subject: as of an error.
-            setting: as of an error.
+        `what` is the work, as in "the plan takes"; `shares` processes of this host do it at once.
 
         Raises:
             InputError: says what is needed and what there is.
@@ -71,12 +60,8 @@ class Memory:
 def require_for_trace(ops: int, counts: Mapping[str, int], each: int, *, cycles: int = 1, subject: object) -> None:
     """Refuse a trace that does not fit the memory, before it is read.
 
-    Args:
-        ops: that are read in all cycles.
-        counts: of the trace's metadata; the requests and keys of one cycle.
-        each: PLANNING or DESCRIBING.
-        cycles: number of times that the trace is read, each time with its own requests and keys.
-        subject: the trace.
+    `ops` are those of all cycles, each with requests and keys of its own; `counts` are the metadata's,
+    of one cycle. `each` is PLANNING or DESCRIBING.
 
     Raises:
         InputError: says what is needed and what there is.
@@ -107,12 +92,7 @@ def available(
 
     A control group leaves its limit less its usage; cached files that the kernel gives up first
     are not usage. All groups above the process count. `ulimit -v` leaves what the process has not
-    mapped.
-
-    Args:
-        groups: file that lists the process's groups (cgroups(7)).
-        mounts: file that lists where the groups' trees are mounted.
-        root: of the paths in `mounts`.
+    mapped. The arguments are those of `list_groups`.
     """
     memory = Memory(meminfo("MemAvailable"))
     for folder, is_v1 in list_groups("memory", groups, mounts, root):

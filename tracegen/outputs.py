@@ -17,17 +17,11 @@ _NAME_MAX: Final = 100  # characters of the output's name in a partial name
 
 @dataclass(frozen=True)
 class TraceOutput:
-    """A trace to write.
+    """A trace to write."""
 
-    Attributes:
-        path: the file, or with `part_ops` the folder.
-        force: replace an existing trace.
-        part_ops: ops per file of a folder; 0 writes one file.
-    """
-
-    path: Path
-    force: bool = False
-    part_ops: int = 0
+    path: Path  # the file, or with `part_ops` the folder
+    force: bool = False  # replace an existing trace
+    part_ops: int = 0  # ops per file of a folder; 0 writes one file
 
 
 def remove(path: Path) -> None:
@@ -39,21 +33,14 @@ def remove(path: Path) -> None:
 
 
 class PartialOutput:
-    """An output under a partial name in its own folder, until it is complete.
-
-    Args:
-        path: the name of the complete output.
-
-    Attributes:
-        path: the partial name, which is free; the caller makes the file or folder.
-    """
+    """An output under a partial name in its own folder, until it is complete."""
 
     def __init__(self, path: Path) -> None:
         self._target = path
         number = 0
         while (partial := self._name(number)).exists():
             number += 1
-        self.path = partial
+        self.path = partial  # free; the caller makes the file or folder
         _UNFINISHED.add(partial)
 
     def _name(self, number: int) -> Path:
@@ -106,11 +93,8 @@ def check_output(
 ) -> None:
     """Refuse an output that cannot be written or would replace something unasked.
 
-    Args:
-        path: the output.
-        force: replace what exists, if it is replaceable.
-        setting: the parameter that names the output.
-        is_replaceable: tells whether the existing file or folder is of the kind to be written.
+    With `force` what exists is replaced if it is of the kind to be written. `setting` is the parameter
+    that names the output.
 
     Raises:
         InputError: says why, and gives the remedy.

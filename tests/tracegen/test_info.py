@@ -1,7 +1,6 @@
 """Reuse distances are LRU's stack distances, and the picture of a trace is one file."""
 
 import json
-import re
 from collections import Counter
 from pathlib import Path
 
@@ -55,7 +54,7 @@ def test_distances_follow_their_definition(
 
 
 def test_a_sample_of_the_objects_gives_nearly_equal_quantiles(tmp_path: Path) -> None:
-    """Sample a fifth of 4,000 equally popular objects: counts are exact, distances within three standard errors."""
+    """Sample a fifth of 4,000 equally popular objects: counts are exact, distances within a tenth."""
     rng = np.random.Generator(np.random.PCG64(3))
     keys = np.concatenate([np.arange(4000), rng.integers(0, 4000, 60_000)])
     steps = [("w" if row < 4000 else "r", int(key), 10) for row, key in enumerate(keys)]
@@ -64,11 +63,8 @@ def test_a_sample_of_the_objects_gives_nearly_equal_quantiles(tmp_path: Path) ->
     exact, sampled = measure_reuse(trace).summarise()[-1], sample.summarise()[-1]
     assert sample.share == pytest.approx(0.2, abs=1e-6)
     assert (sampled["touches"], sampled["reuses"]) == (exact["touches"], exact["reuses"]) == (64_000, 60_000)
-    for name, error in sample.error.items():
-        assert error is not None
-        assert 0 < error < 0.1, name
-        assert sampled[name] == pytest.approx(exact[name], rel=3 * error), name
-    assert measure_reuse(trace).error == {}
+    for name in ("distance_p50", "distance_p90", "distance_p99"):
+        assert sampled[name] == pytest.approx(exact[name], rel=0.1), name
 
 
 def test_a_popular_object_outside_the_sample_moves_no_quantile(tmp_path: Path) -> None:
@@ -109,7 +105,6 @@ def test_info_of_a_long_trace_states_the_sampled_share(
     facts = json.loads(run("tracegen", "info", tmp_path / "t.parquet", "--json").stdout)
     assert (facts["users"], facts["documents"]) == (105, 100)
     assert "sessions of 5 users and 100 documents over" in shown
-    assert len(re.findall(r"p\d\d ±[\d.]+%", shown)) == 3
     assert f"distances are those of {facts['reuse_distance']['share']:.2%} of the objects" in shown
     by_source = {row["source"]: row for row in facts["reuse_distance"]["sources"]}
     assert by_source["all"]["reuses"] == facts["reads"]

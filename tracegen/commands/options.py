@@ -75,9 +75,7 @@ def add_output_flags(command: Callable[..., None]) -> Callable[..., None]:
 def setting_flags(defaults: object, helps: Mapping[str, str]) -> list[Decorator]:
     """Make the flags of settings, None if they are not given, from their types and defaults.
 
-    Args:
-        defaults: the default settings; those in its tables have dotted names.
-        helps: the help of each setting, by its name, perhaps with the name of its flag: `path --sharegpt`.
+    `helps` has the help of each setting, by its name, dotted in tables, perhaps with its flag: `path --sharegpt`.
     """
     return [_make_flag(defaults, *name.split(" "), text=text) for name, text in helps.items()]
 

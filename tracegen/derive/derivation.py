@@ -21,23 +21,16 @@ _NO_LIMIT: Final = 2**63 - 1
 
 @dataclass(frozen=True)
 class Derivation:
-    """A derived trace, not written yet.
+    """A derived trace, not written yet."""
 
-    Attributes:
-        metadata: its metadata, which the writer completes.
-        batches: its ops in order, which can be read once.
-    """
-
-    metadata: Metadata
-    batches: Iterator[Columns]
+    metadata: Metadata  # its metadata, which the writer completes
+    batches: Iterator[Columns]  # its ops in order, which can be read once
 
 
 def describe_origin(traces: Sequence[Trace], operation: dict[str, Any]) -> Metadata:
-    """Make the metadata of a derived trace: the operation, and the recipes of its inputs.
+    """Make the metadata of a derived trace: the operation with its parameters, and the recipes of its inputs.
 
-    Args:
-        traces: the inputs; the first one's seed, generator and defaults for replays are kept.
-        operation: name and parameters of the operation.
+    The first input's seed, generator and defaults for replays are kept.
     """
     inputs = [trace.metadata for trace in traces]
     first = inputs[0]
@@ -77,65 +70,57 @@ def count_of(trace: Trace, name: str) -> int:
     return trace.metadata.counts[name]
 
 
-class Renumbering:
-    """Conversion of ops, in their final order, into rows of a new trace.
+def renumber(batches: Iterable[Columns]) -> Iterator[Columns]:
+    """Convert ops, in their final order, into batches of a new trace.
 
-    The batches may have ids of any numbering, except users, whose ids are dense already.
+    Ids may be of any numbering, except users, whose ids are dense already.
+
+    Raises:
+        InputError: an object's first op is a delete.
     """
-
-    def __init__(self) -> None:
-        self._requests = Numbering()
-        self._sessions = Numbering()
-        self._keys = Numbering()
-        self._users = Numbering()
-        self._turns_before = IdTable(np.int64)  # by session: turns that the new trace lacks
-        self._ops = 0
-
-    def renumber(self, batch: Columns) -> Columns:
-        """Convert the next ops.
-
-        Raises:
-            InputError: an object's first op is a delete.
-        """
-        request, begins = self._requests.number(batch["request_id"])
-        session, opens = self._sessions.number(batch["session_id"])
-        key, first = self._keys.number(batch["key"])
+    requests = Numbering()
+    sessions = Numbering()
+    keys = Numbering()
+    users = Numbering()
+    turns_before = IdTable(np.int64)  # by session: turns that the new trace lacks
+    ops = 0
+    for batch in batches:
+        request, begins = requests.number(batch["request_id"])
+        session, opens = sessions.number(batch["session_id"])
+        key, first = keys.number(batch["key"])
         if (batch["op"][first] == DELETE).any():
             problem = "the slice would delete an object that it never stored"
             raise InputError(problem, "let it begin before the object is written")
         op = np.where(batch["op"] == WRITE, READ, batch["op"]).astype(np.uint8)
         op[first] = WRITE
         # The first turn left of each session becomes turn 1.
-        self._turns_before.append(batch["turn"][opens].astype(np.int64) - 1)
+        turns_before.append(batch["turn"][opens].astype(np.int64) - 1)
         # The pause before the first request left of each user becomes 0.
         think = batch["think_ns"].copy()
-        _, begins_user = self._users.number(batch["user_id"][begins])
+        _, begins_user = users.number(batch["user_id"][begins])
         think[begins[begins_user]] = 0
-        op_id = self._ops + np.arange(len(op))
-        self._ops += len(op)
-        return batch | {
-            "op_id": op_id,
+        yield batch | {
+            "op_id": ops + np.arange(len(op)),
             "request_id": request,
             "session_id": session,
-            "turn": (batch["turn"] - self._turns_before[session]).astype(np.int32),
+            "turn": (batch["turn"] - turns_before[session]).astype(np.int32),
             "op": op,
             "key": key,
             "think_ns": think,
         }
+        ops += len(op)
 
 
 def merge_streams(streams: Sequence[Iterator[Columns]]) -> Iterator[Columns]:
-    """Merge the rows of sorted streams in order of (time, user, request).
-
-    Args:
-        streams: batches of each stream; no user may be in two streams.
-    """
+    """Merge the rows of sorted streams in order of (time, user, request); no user may be in two streams."""
     # Rows are complete up to the earliest of the streams' latest times, exclusively: a stream may
     # have more rows of its latest time.
-    streams_left = {number: _skip_empty(stream) for number, stream in enumerate(streams)}
+    streams_left = {
+        number: (batch for batch in stream if len(batch["time_ns"])) for number, stream in enumerate(streams)
+    }
     held: dict[int, Columns] = {}
     limit = -1
-    while True:
+    while streams_left:
         for number, stream in list(streams_left.items()):
             if number in held and _last_time(held[number]) > limit:
                 continue
@@ -144,33 +129,13 @@ def merge_streams(streams: Sequence[Iterator[Columns]]) -> Iterator[Columns]:
                 del streams_left[number]
             else:
                 held[number] = concatenate([held[number], batch]) if number in held else batch
-        if not held:
-            return
         limit = min((_last_time(held[number]) for number in streams_left), default=_NO_LIMIT)
         ready = {number: int(np.searchsorted(batch["time_ns"], limit)) for number, batch in held.items()}
-        rows = concatenate([take_rows(batch, slice(ready[number])) for number, batch in held.items()])
-        held = {number: take_rows(batch, slice(ready[number], None)) for number, batch in held.items()}
+        rows = concatenate([take_rows(held[number], slice(end)) for number, end in ready.items()])
+        held = {number: take_rows(held[number], slice(end, None)) for number, end in ready.items()}
         if len(rows["time_ns"]):
-            order = sort_order(rows["time_ns"], rows["user_id"], rows["request_id"])
-            yield take_rows(rows, order)
-        if not streams_left:
-            return
-
-
-def _skip_empty(stream: Iterator[Columns]) -> Iterator[Columns]:
-    return (batch for batch in stream if len(batch["time_ns"]))
+            yield take_rows(rows, sort_order(rows["time_ns"], rows["user_id"], rows["request_id"]))
 
 
 def _last_time(batch: Columns) -> int:
     return int(batch["time_ns"][-1])
-
-
-def renumber(batches: Iterable[Columns]) -> Iterator[Columns]:
-    """Convert ops in their final order into batches of a new trace.
-
-    Raises:
-        InputError: an object's first op is a delete.
-    """
-    renumbering = Renumbering()
-    for batch in batches:
-        yield renumbering.renumber(batch)

@@ -17,11 +17,9 @@ _TOTALS: Final = ("ops", "requests", "sessions", "users", "keys", "tokens_genera
 
 
 def merge_shards(shards: Sequence[Iterator[Columns]], users: Ints) -> Iterator[Columns]:
-    """Merge the ops of a recipe's shards into those of the whole recipe.
+    """Merge the ops of a recipe's shards, with SHARD_COLUMNS, into those of the whole recipe.
 
-    Args:
-        shards: batches of each shard, with SHARD_COLUMNS.
-        users: the numbers of all users that have a request, in order; shape (users,).
+    `users` are the numbers of all users that have a request, in order; shape (users,).
     """
     count = len(shards)
 
@@ -67,13 +65,12 @@ def merge(traces: Sequence[Trace]) -> Derivation:
 
 
 def _merge_shard_files(traces: Sequence[Trace]) -> Derivation:
-    whole = _without_shard(traces[0].metadata)
     shards = _order_shards(traces)
     users = [np.unique(batch["person"]) for trace in shards for batch in trace.batches(more=SHARD_COLUMNS)]
     streams = [trace.batches(more=SHARD_COLUMNS) for trace in shards]
-    counts = {name: number for name, number in traces[0].metadata.counts.items() if name not in _TOTALS}
-    batches = merge_shards(streams, np.unique(np.concatenate(users)))
-    return Derivation(replace(whole, counts=counts), batches)
+    counts = {name: number for name, number in shards[0].metadata.counts.items() if name not in _TOTALS}
+    metadata = replace(_without_shard(shards[0].metadata), counts=counts)
+    return Derivation(metadata, merge_shards(streams, np.unique(np.concatenate(users))))
 
 
 def _order_shards(traces: Sequence[Trace]) -> list[Trace]:
@@ -82,14 +79,15 @@ def _order_shards(traces: Sequence[Trace]) -> list[Trace]:
     whole = _without_shard(first.metadata)
     shards: dict[int, Trace] = {}
     for trace in traces:
-        if trace.metadata.part is None or first.metadata.part is None:
+        part = trace.metadata.part
+        if part is None or first.metadata.part is None:
             problem = f"{trace.path} and {first.path}: one is a shard, the other a whole trace"
             raise InputError(problem, "merge only shards, or only whole traces")
         count = first.metadata.part["of"]
-        number = trace.metadata.part["index"]
-        if _without_shard(trace.metadata) != whole or trace.metadata.part["of"] != count:
+        if _without_shard(trace.metadata) != whole or part["of"] != count:
             problem = f"{trace.path} and {first.path} are shards of different traces"
             raise InputError(problem, "make all with the same recipe, inputs and number of shards")
+        number = part["index"]
         if number in shards:
             problem = f"{trace.path} and {shards[number].path} are both shard {number}"
             raise InputError(problem, "name each shard once")

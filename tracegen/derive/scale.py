@@ -18,14 +18,9 @@ SHARED_SOURCES: Final = (SYSTEM, COMMON, RAG)
 
 
 def scale_trace(trace: Trace, users: int, time: Fraction) -> Derivation:
-    """Repeat every user with objects of their own, and multiply all times.
+    """Make copies of every user with objects of their own, and multiply all times.
 
     Objects of the sources system, common and rag are shared by all copies.
-
-    Args:
-        trace: the trace.
-        users: number of copies of every user.
-        time: factor of all times.
 
     Raises:
         InputError: a time does not fit the format.

@@ -16,19 +16,12 @@ Range = tuple[float, float]
 
 @dataclass(frozen=True)
 class SliceRanges:
-    """The requests that a slice keeps: those within every range that is given.
+    """The requests that a slice keeps: those within every range that is given."""
 
-    Attributes:
-        seconds: time of the request's first op.
-        users: ids of users.
-        sessions: ids of sessions.
-        requests: ids of requests.
-    """
-
-    seconds: Range | None = None
-    users: Range | None = None
-    sessions: Range | None = None
-    requests: Range | None = None
+    seconds: Range | None = None  # time of the request's first op
+    users: Range | None = None  # ids of users
+    sessions: Range | None = None  # ids of sessions
+    requests: Range | None = None  # ids of requests
 
 
 def slice_trace(trace: Trace, ranges: SliceRanges) -> Derivation:

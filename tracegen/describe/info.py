@@ -103,7 +103,7 @@ def _spread_sizes(rows: pl.LazyFrame) -> Iterator[pl.LazyFrame]:
 def answer_trace(facts: Facts, reuse: Reuse, charts: list[Chart]) -> Answer:
     """Answer what a trace holds, and how much of it a cache could spare."""
     metadata = facts["metadata"]
-    distances = {"share": reuse.share, "error": reuse.error, "sources": reuse.summarise()}
+    distances = {"share": reuse.share, "sources": reuse.summarise()}
     users = format_count(facts["users"] - facts["documents"], "user")
     documents = f" and {facts['documents']:,} documents" if facts["documents"] else ""
     return Answer(
@@ -153,16 +153,9 @@ def _tabulate_reads(facts: Facts) -> Table:
 def _tabulate_distances(reuse: Reuse) -> Table:
     """Tabulate reuses and their distances in tokens, by source."""
     rows = [[row["source"], row["reuses"], *(row[name] for name in DISTANCES)] for row in reuse.summarise()]
-    notes = []
-    if reuse.share < 1:
-        errors = {name.removeprefix("distance_"): error for name, error in reuse.error.items() if error is not None}
-        words = ", ".join(f"{name} ±{error:.1%}" for name, error in errors.items())
-        notes = [
-            f"Counts are exact; distances are those of {reuse.share:.2%} of the objects.",
-            f"Standard error of all: {words or 'not known'}.",
-        ]
+    sampled = f"Counts are exact; distances are those of {reuse.share:.2%} of the objects."
     columns = [Column("source"), Column("reuses"), *(Column(name.removeprefix("distance_")) for name in DISTANCES)]
-    return Table(title="Reuse distance, tokens", columns=columns, rows=rows, notes=notes)
+    return Table(title="Reuse distance, tokens", columns=columns, rows=rows, notes=[sampled] * (reuse.share < 1))
 
 
 def _list_provenance(facts: Facts) -> list[str]:

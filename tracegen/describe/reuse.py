@@ -24,7 +24,6 @@ QUANTILES: Final = {
     "distance_p99": 0.99,
     "distance_max": 1.0,
 }
-GROUPS: Final = 8  # of sampled objects; the spread of their quantiles gives the standard error
 _HASHES: Final = 1 << 24
 _SOURCES: Final = len(ENUMS["source"])
 
@@ -35,30 +34,16 @@ SourceReuse = dict[str, Any]
 
 @dataclass(frozen=True)
 class Reuse:
-    """The reuse in a trace: exact counts, and the distances of all touches or of a sample.
+    """The reuse in a trace: exact counts, and the distances of all touches or of a sample."""
 
-    Attributes:
-        touches: number of touches by source, exact; shape (sources,).
-        reuses: number of touches whose object was stored before, by source, exact; shape
-            (sources,).
-        reads: number of reads, exact.
-        share: share of the objects that are sampled; 1: all.
-        distance: distance of each sampled touch in tokens, -1 if its object was not stored before;
-            shape (sampled touches,).
-        source: source of each sampled touch, as a code; shape (sampled touches,).
-        is_read: whether each sampled touch is a read; shape (sampled touches,).
-        error: relative standard errors of the quantiles of all reuses except the highest, by name;
-            None if the sample is too small to tell; empty if everything is sampled.
-    """
-
-    touches: Ints
-    reuses: Ints
-    reads: int
-    share: float
+    touches: Ints  # number of touches by source, exact; shape (sources,)
+    reuses: Ints  # number of touches whose object was stored before, by source, exact; shape (sources,)
+    reads: int  # number of reads, exact
+    share: float  # share of the objects that are sampled; 1: all
+    # distance of each sampled touch in tokens, -1 if its object was not stored before; shape (sampled touches,)
     distance: Ints
-    source: NDArray[np.uint8]
-    is_read: NDArray[np.bool_]
-    error: dict[str, float | None]
+    source: NDArray[np.uint8]  # source of each sampled touch, as a code; shape (sampled touches,)
+    is_read: NDArray[np.bool_]  # whether each sampled touch is a read; shape (sampled touches,)
 
     def summarise(self) -> list[SourceReuse]:
         """Summarise the reuse of each source that touches anything, and of all sources."""
@@ -75,12 +60,7 @@ class Reuse:
         return rows
 
     def hit_curve(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Compute the share of reads that an LRU cache hits, by its size.
-
-        Returns:
-            Cache sizes in tokens, up to the largest that any read needs, and the share of reads
-            that a cache of each size hits; both of shape (points,).
-        """
+        """Return sizes of a cache in tokens, and the share of reads that LRU hits in each; both of shape (points,)."""
         reads = self.distance[self.is_read]
         known = np.sort(reads[reads >= 0])
         if not len(known):
@@ -133,13 +113,9 @@ class _Counts:
 
 
 def measure_reuse(trace: Trace, touches_max: int = TOUCHES_MAX) -> Reuse:
-    """Measure the reuse in a trace, which is read once.
+    """Measure the reuse in a trace, sampling objects so that about `touches_max` touches are examined.
 
-    Memory does not grow with the trace, except for a byte per key if it deletes objects.
-
-    Args:
-        trace: the trace.
-        touches_max: sample objects so that about this many touches are examined.
+    The trace is read once. Memory does not grow with it, except for a byte per key if it deletes objects.
 
     Raises:
         InputError: the trace cannot be read.
@@ -149,14 +125,11 @@ def measure_reuse(trace: Trace, touches_max: int = TOUCHES_MAX) -> Reuse:
     samples: list[Columns] = []
     for batch in trace.batches():
         counts.add(batch)
-        hashed = _hash(batch["key"])
-        sampled = np.flatnonzero(hashed < threshold)
-        sample = {name: batch[name][sampled] for name in ("key", "tokens", "source", "op")}
-        samples.append(sample | {"hash": hashed[sampled]})
+        is_sampled = _hash(batch["key"]) < threshold
+        samples.append({name: batch[name][is_sampled] for name in ("key", "tokens", "source", "op")})
     ops = concatenate(samples)
     share = threshold / _HASHES
     touches, distance = _measure_distances(ops, share)
-    error = {} if share == 1 else _estimate_errors(ops, threshold, int(counts.reuses.sum()))
     return Reuse(
         touches=counts.touches,
         reuses=counts.reuses,
@@ -165,7 +138,6 @@ def measure_reuse(trace: Trace, touches_max: int = TOUCHES_MAX) -> Reuse:
         distance=distance,
         source=touches["source"],
         is_read=touches["op"] == READ,
-        error=error,
     )
 
 
@@ -179,21 +151,6 @@ def _measure_distances(ops: Columns, share: float) -> tuple[Columns, Ints]:
     is_reuse = (previous >= 0) & ~is_after_delete
     distance = np.where(is_reuse, _sum_between(previous, weight) / share, -1)
     return touches, distance.astype(np.int64)
-
-
-def _estimate_errors(ops: Columns, threshold: int, reuses: int) -> dict[str, float | None]:
-    """Estimate the relative standard errors of a sample's quantiles.
-
-    They are the spread of the quantiles of GROUPS groups of its objects, divided by the square root
-    of their number.
-    """
-    share = threshold / _HASHES / GROUPS
-    groups = [take_rows(ops, ops["hash"] % GROUPS == group) for group in range(GROUPS)]
-    quantiles = [_quantiles(_measure_distances(group, share)[1], reuses, share) for group in groups]
-    # nan: a group without a reuse
-    values = np.array([list(group.values()) for group in quantiles], np.float64)[:, :-1]
-    errors = np.std(values, axis=0, ddof=1) / np.mean(values, axis=0) / np.sqrt(GROUPS)
-    return {name: None if np.isnan(error) else float(error) for name, error in zip(QUANTILES, errors, strict=False)}
 
 
 def _hash(key: Ints) -> Ints:

@@ -16,11 +16,8 @@ from tracegen.schema import MULTI_TURN, SYSTEM, USER
 class BlockObjects:
     """Objects by the ids of their blocks, and objects of turns with a known length only.
 
-    Args:
-        options: tail, rechunk, chain and bytes_per_token.
-        block_tokens: tokens of the source's blocks; None if it has no blocks, or each has its own.
-        counts: counts blocks whose length differs from that at their first appearance.
-        chained: whether a block's id stands for all blocks before it.
+    `block_tokens` is None if the source has no blocks, or each has its own; `chained` says whether an
+    id stands for all blocks before it. `counts` counts blocks whose length changes.
     """
 
     def __init__(

@@ -35,16 +35,7 @@ def import_trace(
     skip_bad: bool = False,
     progress: Progress = ignore_progress,
 ) -> Metadata:
-    """Write the trace that other labs' files hold; equal files and options give equal fingerprints.
-
-    Args:
-        name: name of the format, one of IMPORTS.
-        paths: the files.
-        options: changes to make.
-        output: the trace to write.
-        licence: of the files, for the metadata.
-        skip_bad: skip and count bad rows instead of refusing a file.
-        progress: shows the progress of reading.
+    """Write the trace that files of a format, one of IMPORTS, hold; equal files and options give equal fingerprints.
 
     Raises:
         InputError: an option does not fit the format, a file is not of the format, or the output

@@ -30,18 +30,12 @@ CALLS_PER_BATCH: Final = 4096
 class Importer:
     """Turns calls, in the order of their files, into requests.
 
-    Args:
-        format_: what the files are like.
-        options: changes to make.
-        block_tokens: of the source; None if it knows lengths only.
-        folder: on the disk for requests that wait until the last call has been read.
-
-    Attributes:
-        counts: calls, sessions and blocks that were left out or changed, by reason.
+    `block_tokens` is None if the source knows lengths only. The folder is for requests that wait until
+    the last call has been read.
     """
 
     def __init__(self, format_: Format, options: ImportOptions, block_tokens: int | None, folder: Path) -> None:
-        self.counts = Counter[str]()
+        self.counts = Counter[str]()  # what was left out or changed, by reason
         self._format = format_
         self._options = options
         self._folder = folder

@@ -20,40 +20,25 @@ OPEN_SESSIONS: Final = 1000
 
 @dataclass
 class ImportedSession:
-    """A session as it grows; times in ns on the trace's clock.
+    """A session as it grows; times in ns on the trace's clock."""
 
-    Attributes:
-        stream: number among all sessions, sampled or not; for draws.
-        shift_ns: its jitter.
-        number: in the trace; -1 before its first request.
-        user: -1 before its first request.
-        saved_ns: sum of the pauses that were shortened.
-        turns: number of its requests.
-        start_ns: of its last request.
-        end_ns: of its last request.
-        objects: of its turns, if only lengths are known.
-        stored_tokens: tokens of these objects.
-    """
-
-    stream: int
-    shift_ns: int
-    number: int = -1
-    user: int = -1
-    saved_ns: int = 0
-    turns: int = 0
-    start_ns: int = 0
-    end_ns: int = 0
-    objects: list[int] = field(default_factory=list)
-    stored_tokens: int = 0
+    stream: int  # number among all sessions, sampled or not; for draws
+    shift_ns: int  # its jitter
+    number: int = -1  # in the trace; -1 before its first request
+    user: int = -1  # -1 before its first request
+    saved_ns: int = 0  # sum of the pauses that were shortened
+    turns: int = 0  # number of its requests
+    start_ns: int = 0  # of its last request
+    end_ns: int = 0  # of its last request
+    objects: list[int] = field(default_factory=list)  # of its turns, if only lengths are known
+    stored_tokens: int = 0  # tokens of these objects
 
 
 class Timeline:
     """When each request starts, and when each user's last one ends, in ns on the trace's clock.
 
-    Args:
-        options: speedup, idle gap and pace of decoding.
-        counts: counts requests that start later than the source says.
-        from_first_call: the trace's time 0 is the first call's time, not the source's 0.
+    The trace's time 0 is the first call's time with `from_first_call`, else the source's 0. `counts`
+    counts requests that start later than the source says.
     """
 
     def __init__(
@@ -97,18 +82,11 @@ class Timeline:
         *,
         waits_for_user: bool,
     ) -> tuple[int, int]:
-        """Place a call's request, and make it the last of its session and user.
+        """Place a call's request, and make it the last of its session and user; return its start and pause.
 
-        It starts when the source says, moved as its session is; never before the session's last
-        start nor the floor.
-
-        Args:
-            call: the request.
-            session: its session.
-            waits_for_user: whether it starts after the user's last request has ended.
-
-        Returns:
-            Its start, and the pause since the user's last end, 0 if that is later or there is none.
+        It starts when the source says, moved as its session is; never before the session's last start, the
+        floor, or with `waits_for_user` the end of the user's last request. The pause is counted from that
+        end; it is 0 if that is later or there is none.
         """
         start = self._wanted_start(call, session)
         last_end = self._user_end_ns[session.user]
@@ -137,13 +115,7 @@ class Timeline:
 
 
 class SessionTable:
-    """Finds the session of each call.
-
-    Args:
-        options: seed, jitter, sample and whether sessions are guessed.
-        timeline: numbers the users.
-        counts: counts guessed, sampled and restarted sessions.
-    """
+    """Finds the session of each call; counts guessed, sampled and restarted sessions."""
 
     def __init__(self, options: ImportOptions, timeline: Timeline, counts: Counter[str]) -> None:
         self._options = options
@@ -157,12 +129,7 @@ class SessionTable:
         self._admitted = 0
 
     def find(self, call: Call, order: int) -> ImportedSession | None:
-        """Return the session of a call, or None if the sample leaves it out.
-
-        Args:
-            call: the request.
-            order: its place among all calls.
-        """
+        """Return the session of a call, which has this place among all, or None if the sample leaves it out."""
         if call.session is None:
             return self._guess(call, order) or self._add()
         if call.session not in self._sessions:

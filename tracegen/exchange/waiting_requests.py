@@ -20,37 +20,21 @@ TOUCH: Final = np.dtype([("object", "<i8"), ("source", "u1")])
 
 
 class WaitingRequest(NamedTuple):
-    """A request of an import; requests compare by time, user and order, which differ in one.
+    """A request of an import; requests compare by time, user and order, which differ in one."""
 
-    Attributes:
-        time_ns: start.
-        user: number of the user.
-        order: place of its call in the source.
-        session: number of the session.
-        stream: number of the session for draws.
-        turn: place in the session, from 1.
-        think_ns: pause of the user before it.
-        generated: tokens.
-        is_decoded: whether decoding reads its own objects back.
-        is_decode: whether it is an I/O of decoding, from a log that knows no requests.
-        own_count: objects of its own, the last of those that it touches.
-        touch_count: objects that it touches.
-        touches: these objects, as TOUCH, shape (touch_count,).
-    """
-
-    time_ns: int
-    user: int
-    order: int
-    session: int
-    stream: int
-    turn: int
-    think_ns: int
-    generated: int
-    is_decoded: bool
-    is_decode: bool
-    own_count: int
-    touch_count: int
-    touches: NDArray[Any]
+    time_ns: int  # start
+    user: int  # number of the user
+    order: int  # place of its call in the source
+    session: int  # number of the session
+    stream: int  # number of the session for draws
+    turn: int  # place in the session, from 1
+    think_ns: int  # pause of the user before it
+    generated: int  # tokens
+    is_decoded: bool  # whether decoding reads its own objects back
+    is_decode: bool  # whether it is an I/O of decoding, from a log that knows no requests
+    own_count: int  # objects of its own, the last of those that it touches
+    touch_count: int  # objects that it touches
+    touches: NDArray[Any]  # these objects, as TOUCH, shape (touch_count,)
 
 
 _NUMBERS: Final = WaitingRequest._fields[:-1]
@@ -61,11 +45,8 @@ class WaitingRequests:
 
     A batch has a column of each number of its requests, and `object` and `source` of the objects
     that they touch, request by request. Requests are in memory until `move_to_disk`. From then on
-    their objects go to a file without a name, at 9 bytes each, and 96 bytes of each request stay in
-    memory, for the order.
-
-    Args:
-        folder: on the disk to use.
+    their objects go to a file without a name in the folder, at 9 bytes each, and 96 bytes of each
+    request stay in memory, for the order.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -16,27 +16,16 @@ from tracegen.trace.reading import Trace
 
 @dataclass(frozen=True)
 class Request:
-    """A request of a trace of blocks.
+    """A request of a trace of blocks."""
 
-    Attributes:
-        time_ns: time of its first prefill op.
-        think_ns: the user's pause before it.
-        session: id of its session.
-        turn: number of the request in its session, from 1.
-        has_turns: whether its session has several turns.
-        generated: tokens that it generates.
-        keys: the blocks that its prefill touches, in order.
-        tokens: of its prompt.
-    """
-
-    time_ns: int
-    think_ns: int
-    session: int
-    turn: int
-    has_turns: bool
-    generated: int
-    keys: list[int]
-    tokens: int
+    time_ns: int  # time of its first prefill op
+    think_ns: int  # the user's pause before it
+    session: int  # id of its session
+    turn: int  # number of the request in its session, from 1
+    has_turns: bool  # whether its session has several turns
+    generated: int  # tokens that it generates
+    keys: list[int]  # the blocks that its prefill touches, in order
+    tokens: int  # of its prompt
 
 
 def read_requests(trace: Trace, counts: Counter[str]) -> Iterator[Request]:

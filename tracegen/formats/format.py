@@ -18,19 +18,12 @@ BYTES_PER_TOKEN_MAX: Final = 2**32 - 1
 
 @dataclass(frozen=True)
 class Export:
-    """An export of a trace.
+    """An export of a trace."""
 
-    Attributes:
-        trace: the trace.
-        output: the file to write.
-        bytes_per_token: bytes of a token, for formats that count bytes; 0: not given.
-        force: replace the output.
-    """
-
-    trace: Trace
-    output: Path
-    bytes_per_token: int = 0
-    force: bool = False
+    trace: Trace  # the trace
+    output: Path  # the file to write
+    bytes_per_token: int = 0  # bytes of a token, for formats that count bytes; 0: not given
+    force: bool = False  # replace the output
 
     def read_touches(self, counts: Counter[str], name: str) -> Iterator[Columns]:
         """Yield the writes and reads, with their `bytes`; count them under `name`, and deletes."""
@@ -72,30 +65,16 @@ Raises `InputError` if the format cannot express the trace.
 
 @dataclass(frozen=True)
 class Format:
-    """A format of another lab.
+    """A format of another lab."""
 
-    Attributes:
-        read: its reader; None if there is no import.
-        write: its writer; None if there is no export.
-        block_tokens: tokens of a block, unless a file gives its own; None if there are no blocks.
-        is_prefix_chained: an id of a block identifies all blocks before it, too.
-        time_unit: unit of the times in its files, as the metadata of a trace records it.
-        is_sorted: each file is in order of time.
-        may_lack_sessions: files may name no sessions, so that an import guesses them.
-        has_delays: a request may have a delay after its session's last request, instead of a time.
-        has_decode_reads: files contain the reads by decoding.
-        counts_bytes: sizes are in bytes, not in tokens.
-        folder_pattern: the files to read of a folder, if a folder may be imported.
-    """
-
-    read: Reader | None = None
-    write: Writer | None = None
-    block_tokens: int | None = None
-    is_prefix_chained: bool = False
-    time_unit: str = ""
-    is_sorted: bool = True
-    may_lack_sessions: bool = False
-    has_delays: bool = False
-    has_decode_reads: bool = False
-    counts_bytes: bool = False
-    folder_pattern: str | None = None
+    read: Reader | None = None  # its reader; None if there is no import
+    write: Writer | None = None  # its writer; None if there is no export
+    block_tokens: int | None = None  # tokens of a block, unless a file gives its own; None if there are no blocks
+    is_prefix_chained: bool = False  # an id of a block identifies all blocks before it, too
+    time_unit: str = ""  # unit of the times in its files, as the metadata of a trace records it
+    is_sorted: bool = True  # each file is in order of time
+    may_lack_sessions: bool = False  # files may name no sessions, so that an import guesses them
+    has_delays: bool = False  # a request may have a delay after its session's last request, instead of a time
+    has_decode_reads: bool = False  # files contain the reads by decoding
+    counts_bytes: bool = False  # sizes are in bytes, not in tokens
+    folder_pattern: str | None = None  # the files to read of a folder, if a folder may be imported

@@ -29,51 +29,25 @@ _OWN_LOG: Final = "docs/your-own-log.md makes one of any log"
 
 @dataclass(slots=True)
 class Call:
-    """One request as another lab recorded it.
+    """One request as another lab recorded it."""
 
-    Attributes:
-        time_ns: arrival on the source's clock, in nanoseconds; with `delay_ns` the earliest
-            arrival.
-        input_tokens: tokens of the prompt, including the history.
-        output_tokens: tokens generated.
-        blocks: ids of the prompt's blocks, in order; None if the source records only lengths.
-        session: name of the session; None if the request has no session.
-        user: name of the user; None if each session has a user of its own.
-        delay_ns: pause after the end of the session's previous request, in nanoseconds; None if
-            `time_ns` is the arrival.
-        scope: name of the scope of the block ids; equal ids of different scopes are different
-            blocks.
-        tokens: tokens of each block; None if they follow from the format's block size.
-        is_decode: decoding reads the blocks, not prefill.
-    """
-
-    time_ns: int
-    input_tokens: int
-    output_tokens: int
-    blocks: list[int] | None = None
-    session: Hashable = None
-    user: Hashable = None
+    time_ns: int  # arrival on the source's clock, in nanoseconds; with `delay_ns` the earliest arrival
+    input_tokens: int  # tokens of the prompt, including the history
+    output_tokens: int  # tokens generated
+    blocks: list[int] | None = None  # ids of the prompt's blocks, in order; None if the source records only lengths
+    session: Hashable = None  # name of the session; None if the request has no session
+    user: Hashable = None  # name of the user; None if each session has a user of its own
+    # pause after the end of the session's previous request, in nanoseconds; None if `time_ns` is the arrival
     delay_ns: int | None = None
-    scope: Hashable = None
-    tokens: list[int] | None = None
-    is_decode: bool = False
+    scope: Hashable = None  # name of the scope of the block ids; equal ids of different scopes are different blocks
+    tokens: list[int] | None = None  # tokens of each block; None if they follow from the format's block size
+    is_decode: bool = False  # decoding reads the blocks, not prefill
 
 
 class Rows:
     """A text file of rows, plain, .gz or .zst; one line is held at a time.
 
-    Args:
-        path: the file.
-        skip_bad: skip and count bad rows instead of refusing the file.
-        advance: called with the numbers of bytes read.
-        token_ns: nominal nanoseconds to generate a token.
-
-    Attributes:
-        batch_ns: nominal nanoseconds to generate the tokens of a decode read.
-        skipped: numbers of bad rows that were skipped, by kind.
-        left_out: numbers of good rows that are not requests, by kind.
-        line: number of the line read last.
-        block_tokens: tokens of a block, if the file says so itself.
+    `advance` is called with the numbers of bytes read; a token takes nominally `token_ns`.
     """
 
     def __init__(
@@ -85,11 +59,11 @@ class Rows:
         token_ns: int = 0,
     ) -> None:
         self.path = path
-        self.batch_ns = DECODE_BATCH * token_ns
-        self.skipped = Counter[str]()
-        self.left_out = Counter[str]()
-        self.line = 0
-        self.block_tokens: int | None = None
+        self.batch_ns = DECODE_BATCH * token_ns  # nominal time to generate the tokens of a decode read
+        self.skipped = Counter[str]()  # bad rows, by kind
+        self.left_out = Counter[str]()  # good rows that are not requests, by kind
+        self.line = 0  # read last
+        self.block_tokens: int | None = None  # if the file says so itself
         self._skip_bad = skip_bad
         self._advance = advance
 

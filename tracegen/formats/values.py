@@ -13,15 +13,7 @@ _NUMBER: Final = re.compile(r"[+-]?\d{1,40}(\.\d{0,40})?([eE][+-]?\d{1,3})?", re
 
 
 class BadRowError(ValueError):
-    """A row that is not of its format.
-
-    Args:
-        kind: the field or the fault; skipped rows are counted by it.
-        reason: details, without file and line.
-
-    Attributes:
-        kind: as given.
-    """
+    """A row that is not of its format; `kind` is the field or the fault, by which skipped rows are counted."""
 
     def __init__(self, kind: str, reason: str = "") -> None:
         super().__init__(f"{kind}: {reason}" if reason else kind)

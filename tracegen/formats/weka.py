@@ -33,21 +33,13 @@ _SLACK_NS: Final = 10**9  # times are rounded, some to seconds
 
 
 class _NestedRequest(NamedTuple):
-    """A request, and its place in the document.
+    """A request, and its place in the document."""
 
-    Attributes:
-        row: the request.
-        session: name of its session.
-        time_ns: its `t`.
-        begin_ns: the `t` of its sub-agent.
-        offset_ns: the start of its sub-agent, if each `t` counts from the agent around it.
-    """
-
-    row: Row
-    session: Hashable
-    time_ns: int
-    begin_ns: int
-    offset_ns: int
+    row: Row  # the request
+    session: Hashable  # name of its session
+    time_ns: int  # its `t`
+    begin_ns: int  # the `t` of its sub-agent
+    offset_ns: int  # the start of its sub-agent, if each `t` counts from the agent around it
 
 
 def read(rows: Rows) -> Iterator[Call]:

@@ -35,11 +35,7 @@ def find_recipe(recipe: str) -> Path:
 
 
 def load_recipe(path: Path | None, settings: Mapping[str, Any]) -> Recipe:
-    """Read a recipe and apply settings to it.
-
-    Args:
-        path: a TOML file, or None for the defaults; its relative paths start at its own folder.
-        settings: values that override the file's, by dotted key.
+    """Read a recipe, a TOML file or None for the defaults, and apply settings to it, by their dotted keys.
 
     Raises:
         InputError: the file is missing or not TOML, or a key or value does not fit.

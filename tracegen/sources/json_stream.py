@@ -15,12 +15,9 @@ _DECODE: Final = json.JSONDecoder().raw_decode
 
 
 def read_entries(source: Path, chunks: Iterator[str], wanted: str) -> Iterator[Any]:
-    """Yield the decoded entries of a JSON array or of JSON lines.
+    """Yield the decoded entries of a JSON array or of JSON lines, whose text comes in chunks, cut anywhere.
 
-    Args:
-        source: the file, for messages.
-        chunks: its text, cut anywhere.
-        wanted: what to name instead of a file that is no JSON, e.g. "a ShareGPT file".
+    `wanted` is what to name instead of a file that is no JSON, e.g. "a ShareGPT file".
 
     Raises:
         InputError: the text is empty, cut off or not JSON, or an entry is too deep or too long.

@@ -12,15 +12,7 @@ from tracegen.sources.sessions import Origin, Sessions
 
 
 class PersonaSource:
-    """An endless source of sessions of several kinds of user.
-
-    Args:
-        recipe: seed and context growth.
-        kinds: the kinds of user.
-        weights: of the kinds; one each.
-        contains_prefix: whether the context of a turn contains the shared prompt.
-        retrieves: share of the requests that retrieve chunks; None for the recipe's.
-    """
+    """An endless source of sessions of several kinds of user, with a weight each."""
 
     count: int | None = None
     retrieves: float | None

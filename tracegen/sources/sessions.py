@@ -14,63 +14,38 @@ from tracegen.trace.metadata import SourceFile
 
 @dataclass(frozen=True)
 class Sessions:
-    """Some sessions; columns of turns go session by session.
+    """Some sessions; columns of turns go session by session."""
 
-    Attributes:
-        turns: turns per session, shape (sessions,).
-        context: tokens that the turn prefills, without history, shape (turns,).
-        generated: tokens that the turn generates, shape (turns,).
-        pause_ns: think time before the turn, shape (turns,).
-    """
-
-    turns: Ints
-    context: Ints
-    generated: Ints
-    pause_ns: Ints
+    turns: Ints  # turns per session, shape (sessions,)
+    context: Ints  # tokens that the turn prefills, without history, shape (turns,)
+    generated: Ints  # tokens that the turn generates, shape (turns,)
+    pause_ns: Ints  # think time before the turn, shape (turns,)
 
 
 @dataclass(frozen=True)
 class Origin:
-    """The origin of a source's sessions, for a trace's metadata.
+    """The origin of a source's sessions, for a trace's metadata."""
 
-    Attributes:
-        files: name, sha256 and licence of each file.
-        counts: entries that were read, mended and dropped, by name.
-    """
-
-    files: list[SourceFile] = field(default_factory=list)
-    counts: dict[str, int] = field(default_factory=dict)
+    files: list[SourceFile] = field(default_factory=list)  # name, sha256 and licence of each file
+    counts: dict[str, int] = field(default_factory=dict)  # entries that were read, mended and dropped, by name
 
 
 class Source(Protocol):
-    """A pure function of session and user numbers: any shard of a trace can be made anywhere.
+    """A pure function of session and user numbers: any shard of a trace can be made anywhere."""
 
-    Attributes:
-        count: number of sessions; None without an end.
-        contains_prefix: whether a turn's context already contains the session's shared prompt.
-        retrieves: share of the requests that retrieve chunks of documents; None for the recipe's.
-        origin: its files and counts.
-    """
-
-    count: int | None
-    contains_prefix: bool
-    retrieves: float | None
-    origin: Origin
+    count: int | None  # number of sessions; None without an end
+    contains_prefix: bool  # whether a turn's context already contains the session's shared prompt
+    retrieves: float | None  # share of the requests that retrieve chunks of documents; None for the recipe's
+    origin: Origin  # its files and counts
 
     def sessions(self, number: Ints, user: Ints) -> Sessions:
         """Return the sessions of these numbers, of these users; both shape (sessions,)."""
 
 
 def draw_sessions(recipe: Recipe, sources: Sequence[Source], number: Ints) -> tuple[Ints, Sessions]:
-    """Draw sessions, each from the source of its user.
+    """Draw sessions, each from the source of its user; sources are in the order of `recipe.weights`.
 
-    Args:
-        recipe: users and the sources' weights.
-        sources: in the order of `recipe.weights`.
-        number: the recipe's numbers of the sessions, shape (sessions,).
-
-    Returns:
-        Index of each session's source, shape (sessions,), and the sessions.
+    Return the index of each session's source, shape (sessions,), and the sessions.
     """
     user = number % recipe.users
     bits = draw(recipe.seed, Purpose.SOURCE, user)

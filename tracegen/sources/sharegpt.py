@@ -10,16 +10,19 @@ import hashlib
 import re
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import msgspec
 import numpy as np
 
 from tracegen.arrays import Ints, positions, ranges, to_ns
 from tracegen.draws import Purpose, between, draw
 from tracegen.errors import InputError, check_is_file
-from tracegen.recipes.recipe import Recipe, ShareGPTFile
+from tracegen.progress import Advance
+from tracegen.recipes.recipe import Recipe
 from tracegen.sources.json_stream import read_entries
 from tracegen.sources.sessions import Origin, Sessions
 from tracegen.sources.tokenizers import Tokenizer, count_batches
@@ -35,8 +38,6 @@ _CHUNK_BYTES: Final = 1 << 20
 _WANTED: Final = "a ShareGPT file"
 _NOT_COUNTED: Final = " "  # the role of a message that has no text or an unknown role
 
-Progress = Callable[[int], object]
-
 
 class Turn(NamedTuple):
     """A question and its answer, in tokens."""
@@ -45,28 +46,32 @@ class Turn(NamedTuple):
     generated: int
 
 
-class Message(NamedTuple):
-    """A message as the file has it; `role` is one of `ROLES`' letters, or `_NOT_COUNTED`."""
+class Message(msgspec.Struct):
+    """A message of an entry; one without text is dropped."""
 
-    role: str
-    text: str
+    role: str = msgspec.field(name="from")
+    text: str | None = msgspec.field(name="value", default=None)
+
+
+class Entry(msgspec.Struct):
+    """An entry of the file."""
+
+    conversations: list[Message]
+    id: Any = None
 
 
 class Segment(NamedTuple):
-    """An entry of the file: its id, the roles of its messages, and the place of its first count of tokens."""
+    """An entry whose texts are counted."""
 
-    identity: str
+    identity: str  # its id
+    # a letter of each message, as in ROLES, or `_NOT_COUNTED`: each keeps its place, which decides which segments are
+    # joined
     roles: str
-    begin: int
+    tokens: "array[int]"  # of the messages that are counted
 
 
 class ShareGPTSource:
     """The sessions of a ShareGPT file, in an order that the seed gives, over and over.
-
-    Args:
-        recipe: its `sharegpt` table names the file and the limits.
-        tokenizer: counts the tokens of every message.
-        advance: called with the number of bytes read, as they are read.
 
     Raises:
         InputError: the file is missing, empty, not JSON or not ShareGPT, or has no usable turn.
@@ -76,7 +81,7 @@ class ShareGPTSource:
     contains_prefix = False
     retrieves: float | None = None
 
-    def __init__(self, recipe: Recipe, tokenizer: Tokenizer, advance: Progress) -> None:
+    def __init__(self, recipe: Recipe, tokenizer: Tokenizer, advance: Advance) -> None:
         settings = recipe.sharegpt
         path = Path(settings.path)
         usable, flaws, sha256 = _read_conversations(path, settings.glue, tokenizer, advance)
@@ -90,7 +95,8 @@ class ShareGPTSource:
         self._first = np.cumsum(self._turns) - self._turns
         self._context = np.maximum(_clamp(context, settings.max_context_tokens), 1)
         self._generated = _clamp(generated, settings.max_generation_tokens)
-        flaws |= _count_clamped(settings, context, generated)
+        flaws["context_clamped"] = int((self._context < context).sum())
+        flaws["generation_clamped"] = int((self._generated < generated).sum())
         self.origin = Origin(
             files=[{"name": path.name, "sha256": sha256, "licence": settings.licence}],
             counts={
@@ -114,48 +120,33 @@ def _clamp(tokens: Ints, limit: int) -> Ints:
     return np.minimum(tokens, limit or tokens)
 
 
-def _count_clamped(settings: ShareGPTFile, context: Ints, generated: Ints) -> Counter[str]:
-    limits = {
-        "context_clamped": (context, settings.max_context_tokens),
-        "generation_clamped": (generated, settings.max_generation_tokens),
-    }
-    return Counter(
-        {name: int((tokens > limit).sum()) for name, (tokens, limit) in limits.items() if limit},
-    )
-
-
 def _read_conversations(
     path: Path,
     glue: bool,
     tokenizer: Tokenizer,
-    advance: Progress,
+    advance: Advance,
 ) -> tuple[list[list[Turn]], Counter[str], str]:
     """Return the conversations that have a turn, the file's flaws by name, and its sha256."""
     digest = hashlib.sha256()
     flaws = Counter[str]()
     segments: list[Segment] = []
-    tokens = array("i")
     entries = read_entries(path, _read_chunks(path, digest, advance), _WANTED)
     for batch, counts in count_batches(tokenizer, _batch(_parse_entries(entries, path, flaws))):
-        begin = len(tokens)
-        tokens.extend(counts)
+        tokens = iter(counts)
         for identity, roles in batch:
-            segments.append(Segment(identity, roles, begin))
-            begin += len(roles.replace(_NOT_COUNTED, ""))
+            counted = len(roles.replace(_NOT_COUNTED, ""))
+            segments.append(Segment(identity, roles, array("i", islice(tokens, counted))))
     chains = _join_segments(segments, glue, flaws)
-    conversations = [_pair_turns(_list_messages(chain, tokens), flaws) for chain in chains]
+    conversations = [_pair_turns(chain, flaws) for chain in chains]
     usable = [turns for turns in conversations if turns]
     flaws["conversations_without_a_turn"] = len(conversations) - len(usable)
     if not usable:
-        raise InputError(
-            "the file has no question of a user",
-            f"name {_WANTED} with conversations",
-            subject=path,
-        )
+        problem = "the file has no question of a user"
+        raise InputError(problem, f"name {_WANTED} with conversations", subject=path)
     return usable, flaws, digest.hexdigest()
 
 
-def _read_chunks(source: Path, digest: Any, advance: Progress) -> Iterator[str]:
+def _read_chunks(source: Path, digest: Any, advance: Advance) -> Iterator[str]:
     """Yield the text of a file; add its bytes to a digest and report their number."""
     decoder = codecs.getincrementaldecoder("utf-8-sig")()
     check_is_file(source, _WANTED)
@@ -178,40 +169,35 @@ def _parse_entries(
     entries: Iterator[Any],
     source: Path,
     flaws: Counter[str],
-) -> Iterator[tuple[str, list[Message]]]:
-    """Yield the id and messages of every entry; count empty messages and unknown roles."""
-    for number, entry in enumerate(entries):
-        turns = entry.get("conversations") if isinstance(entry, dict) else None
-        if not isinstance(turns, list):
-            problem = f"not ShareGPT: entry {number} has no list `conversations`"
-            raise InputError(problem, f"name {_WANTED}", subject=source)
-        messages = []
-        for turn in turns:
-            role = turn.get("from") if isinstance(turn, dict) else None
-            text = turn.get("value") if isinstance(turn, dict) else None
-            if not isinstance(role, str) or not isinstance(text, str | None):
-                where = f"not ShareGPT: entry {number} has a turn"
-                problem = f"{where} without text in `from` or `value`"
-                raise InputError(problem, f"name {_WANTED}", subject=source)
-            has_text = bool(text and text.strip())
-            flaws["empty_turns"] += not has_text
-            flaws["unknown_roles"] += role not in ROLES
-            messages.append(
-                Message(ROLES.get(role, _NOT_COUNTED) if has_text else _NOT_COUNTED, text or ""),
-            )
+) -> Iterator[tuple[str, str, list[str]]]:
+    """Yield the id, roles and counted texts of every entry; count empty messages and unknown roles."""
+    for number, content in enumerate(entries):
+        try:
+            entry = msgspec.convert(content, Entry)
+        except msgspec.ValidationError as error:
+            problem = f"not ShareGPT: entry {number}: {error}"
+            raise InputError(problem, f"name {_WANTED}", subject=source) from None
+        roles = ""
+        texts = []
+        for message in entry.conversations:
+            text = message.text or ""
+            role = ROLES.get(message.role, _NOT_COUNTED) if text.strip() else _NOT_COUNTED
+            flaws["empty_turns"] += not text.strip()
+            flaws["unknown_roles"] += message.role not in ROLES
+            roles += role
+            if role != _NOT_COUNTED:
+                texts.append(text)
         flaws["entries"] += 1
-        yield str(entry.get("id", f"entry {number}")), messages
+        yield f"entry {number}" if entry.id is None else str(entry.id), roles, texts
 
 
-def _batch(entries: Iterator[tuple[str, list[Message]]]) -> Iterator[tuple[list[tuple[str, str]], list[str]]]:
-    """Yield batches of ids and roles, with the texts of the counted messages, by their length."""
+def _batch(entries: Iterator[tuple[str, str, list[str]]]) -> Iterator[tuple[list[tuple[str, str]], list[str]]]:
+    """Yield batches of ids and roles, with their texts, by the length of these."""
     batch: list[tuple[str, str]] = []
     texts: list[str] = []
     chars = 0
-    for identity, messages in entries:
-        # Messages that do not count keep their place: it decides which segments are joined.
-        batch.append((identity, "".join(message.role for message in messages)))
-        counted = [message.text for message in messages if message.role != _NOT_COUNTED]
+    for identity, roles, counted in entries:
+        batch.append((identity, roles))
         texts += counted
         chars += sum(map(len, counted))
         if chars > _BATCH_CHARS:
@@ -249,23 +235,18 @@ def _join_segments(segments: list[Segment], glue: bool, flaws: Counter[str]) -> 
     return [[segments[number] for number in chain] for chain in sorted(chains)]
 
 
-def _list_messages(chain: list[Segment], tokens: "array[int]") -> Iterator[tuple[str, int]]:
-    """Yield role and tokens of each counted message of a conversation."""
-    for segment in chain:
-        roles = segment.roles.replace(_NOT_COUNTED, "")
-        yield from zip(roles, tokens[segment.begin : segment.begin + len(roles)], strict=True)
-
-
-def _pair_turns(messages: Iterable[tuple[str, int]], flaws: Counter[str]) -> list[Turn]:
+def _pair_turns(chain: list[Segment], flaws: Counter[str]) -> list[Turn]:
     """Return the turns of a conversation.
 
     A system text counts with the question after it. Consecutive messages of one role are one. An
     answer without a question is dropped; a question without an answer is prefilled and generates
     nothing.
     """
+    roles = "".join(segment.roles for segment in chain).replace(_NOT_COUNTED, "")
+    counts = [count for segment in chain for count in segment.tokens]
     turns: list[Turn] = []
     system = question = answer = 0
-    for role, tokens in messages:
+    for role, tokens in zip(roles, counts, strict=True):
         if role == "S":
             system += tokens
         elif role == "A":

@@ -23,19 +23,12 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True)
 class Tokenizer:
-    """A tokenizer.
+    """A tokenizer."""
 
-    Attributes:
-        name: for a trace's metadata.
-        digest: sha256 of what it was loaded from.
-        count: returns the tokens of each text of a batch.
-        threads: number of threads that may count at once.
-    """
-
-    name: str
-    digest: str
-    count: Callable[[list[str]], list[int]]
-    threads: int
+    name: str  # for a trace's metadata
+    digest: str  # sha256 of what it was loaded from
+    count: Callable[[list[str]], list[int]]  # returns the tokens of each text of a batch
+    threads: int  # number of threads that may count at once
 
 
 def list_bundled() -> dict[str, Path]:

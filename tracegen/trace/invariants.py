@@ -71,19 +71,12 @@ class _Broken(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Problem:
-    """One violation of the format.
+    """One violation of the format."""
 
-    Attributes:
-        row: its row; None if it concerns the file as a whole.
-        column: the column or the entry of the metadata.
-        value: the value there.
-        rule: the rule that it breaks, in words.
-    """
-
-    row: int | None
-    column: str
-    value: object
-    rule: str
+    row: int | None  # its row; None if it concerns the file as a whole
+    column: str  # the column or the entry of the metadata
+    value: object  # the value there
+    rule: str  # the rule that it breaks, in words
 
     def __str__(self) -> str:
         """Return the line that `tracegen validate` prints."""
@@ -92,25 +85,17 @@ class Problem:
 
 
 class TraceCheck:
-    """Checker of a trace's rows, counts and fingerprint, fed batch by batch.
+    """Checker of a trace's rows, and of the counts and fingerprint in its metadata, fed batch by batch.
 
     It holds the facts that rows must agree on: a few integers per key, request, session and user.
-
-    Args:
-        ops: number of ops in the trace.
-        metadata: the trace's metadata, whose counts and fingerprint the ops must confirm.
-
-    Attributes:
-        problems: the first hundred violations of rows, then those of the file as a whole.
-        count: number of all violations.
 
     Raises:
         MemoryError: there is not enough memory.
     """
 
     def __init__(self, ops: int, metadata: Metadata) -> None:
-        self.problems: list[Problem] = []
-        self.count = 0
+        self.problems: list[Problem] = []  # the first hundred of rows, then those of the whole file
+        self.count = 0  # of all violations
         self._ops = ops
         self._row = 0
         self._metadata = metadata

@@ -36,33 +36,22 @@ class ShardNumber(TypedDict):
 
 @dataclass
 class Metadata:
-    """The metadata of a trace; JSON under the Parquet key-value entry `kv-trace`.
+    """The metadata of a trace; JSON under the Parquet key-value entry `kv-trace`."""
 
-    Attributes:
-        seed: seed of everything that was drawn.
-        recipe: the resolved recipe, or how the trace was imported or derived.
-        generator: name and version of the program that wrote the trace.
-        tokenizer: name and digest; None if no text was tokenized or traces of several were merged.
-        block_tokens: tokens of a full block; None if objects are not blocks.
-        prefix_chained: a block's key identifies all tokens of its prompt up to its end.
-        sources: name, sha256 and licence of each file that the trace was made from.
-        counts: totals by name: ops, requests, …, and rows left out by their reasons.
-        fingerprint: hash of the ops, in hexadecimal.
-        part: `index` and `of` of a shard; None for a whole trace.
-        format_version: version of the trace format.
-    """
-
-    seed: int
-    recipe: dict[str, Any]
-    generator: str
+    seed: int  # seed of everything that was drawn
+    recipe: dict[str, Any]  # the resolved recipe, or how the trace was imported or derived
+    generator: str  # name and version of the program that wrote the trace
+    # name and digest; None if no text was tokenized or traces of several were merged
     tokenizer: SourceFile | None = None
-    block_tokens: Positive | None = None
-    prefix_chained: bool = False
+    block_tokens: Positive | None = None  # tokens of a full block; None if objects are not blocks
+    prefix_chained: bool = False  # a block's key identifies all tokens of its prompt up to its end
+    # name, sha256 and licence of each file that the trace was made from
     sources: list[SourceFile] = field(default_factory=list)
+    # totals by name: ops, requests, …, and rows left out by their reasons
     counts: dict[str, int] = field(default_factory=dict)
-    fingerprint: str = ""
-    part: ShardNumber | None = None
-    format_version: int = FORMAT_VERSION
+    fingerprint: str = ""  # hash of the ops, in hexadecimal
+    part: ShardNumber | None = None  # `index` and `of` of a shard; None for a whole trace
+    format_version: int = FORMAT_VERSION  # version of the trace format
 
 
 def read_metadata(path: Path, raw: Mapping[bytes, bytes]) -> Metadata:
@@ -101,11 +90,7 @@ def _improper(path: Path, name: str) -> InputError:
 
 
 def has_guessed_sessions(recipe: Mapping[str, Any]) -> bool:
-    """Return whether an import guessed sessions, for this trace or for one that it was made from.
-
-    Args:
-        recipe: the `recipe` of a trace's metadata.
-    """
+    """Return whether an import guessed sessions, for the trace of a recipe or for one that it was made from."""
     pending: list[Any] = [recipe]
     while pending:
         origin = pending.pop()

@@ -27,15 +27,6 @@ BATCH_OPS: Final = 1 << 16
 class Trace:
     """A trace opened for reading: a Parquet file, or a folder of `part-*.parquet` files.
 
-    Args:
-        path: the file or folder.
-
-    Attributes:
-        path: the file or folder.
-        paths: its Parquet files, in order.
-        metadata: what the trace records about itself.
-        ops: number of ops.
-
     Raises:
         InputError: the file is missing, is not Parquet, is truncated, is not a trace, is of a newer
             version, or lacks a column.
@@ -104,9 +95,7 @@ class Trace:
     def batches(self, size: int = BATCH_OPS, more: tuple[str, ...] = ()) -> Iterator[Columns]:
         """Yield the ops in order, `size` rows at a time, however the file groups its rows.
 
-        Args:
-            size: rows per batch; the last may have fewer.
-            more: names of int64 columns to read besides those of the format.
+        `more` names int64 columns to read besides those of the format.
 
         Raises:
             InputError: a page cannot be read, a value is null, or an enum holds an unknown word.

@@ -58,14 +58,10 @@ class _Totals:
 class TraceWriter:
     """Writer of a trace, as a context manager.
 
-    The trace appears under its name when the context ends without an exception.
-
-    Args:
-        path: the file, or with `part_ops` the folder.
-        metadata: the trace's metadata, which the writer completes with counts and fingerprint. With
-            its `part` set, the trace is a shard and keeps SHARD_COLUMNS.
-        force: replace an existing trace.
-        part_ops: write a folder, and begin another part after this many ops, in whole row groups.
+    The trace appears under its name when the context ends without an exception. The writer completes
+    the metadata with counts and fingerprint; with its `part` set, the trace is a shard and keeps
+    SHARD_COLUMNS. With `part_ops` the trace is a folder, whose parts have this many ops or up to a
+    row group more.
 
     Raises:
         InputError: the output exists already and `force` is false, or it cannot be written.

@@ -15,45 +15,25 @@ ROWS_PER_SORT: Final = 1 << 16
 
 @dataclass(frozen=True)
 class Requests:
-    """Some requests in order of (time, user, request); arrays have shape (requests,) unless said.
+    """Some requests in order of (time, user, request); arrays have shape (requests,) unless said."""
 
-    Attributes:
-        time_ns: start.
-        think_ns: pause of the user before it.
-        user: dense ids; requests of one time are in their order.
-        session: dense ids, in order of first appearance.
-        turn: place in the session, from 1.
-        qos: code of the class of service, as in `ENUMS`.
-        generated: tokens.
-        is_decoded: whether decoding reads the request's own objects back.
-        is_decode: whether the request is an I/O of decoding, from a log that knows no requests.
-        touch_count: objects that prefill touches; the last `own_count` are the request's own.
-        saved_count: objects stored after decoding; they follow the touched ones in the arrays below.
-        object: numbers of the objects, request by request, shape (touches and saves,).
-        source: code of each object's source, as in `ENUMS`, shape as `object`.
-        step: step of the request that touches the object, from 0, shape as `object`; unused for
-            saved ones.
-        tokens: of each object, shape as `object`.
-        live: no later request touches an unshared object below this number.
-    """
-
-    time_ns: Ints
-    think_ns: Ints
-    user: Ints
-    session: Ints
-    turn: Ints
-    qos: Ints
-    generated: Ints
-    is_decoded: NDArray[np.bool_]
-    is_decode: NDArray[np.bool_]
-    touch_count: Ints
+    time_ns: Ints  # start
+    think_ns: Ints  # pause of the user before it
+    user: Ints  # dense ids; requests of one time are in their order
+    session: Ints  # dense ids, in order of first appearance
+    turn: Ints  # place in the session, from 1
+    qos: Ints  # code of the class of service, as in `ENUMS`
+    generated: Ints  # tokens
+    is_decoded: NDArray[np.bool_]  # whether decoding reads the request's own objects back
+    is_decode: NDArray[np.bool_]  # whether the request is an I/O of decoding, from a log that knows no requests
+    touch_count: Ints  # objects that prefill touches; the last `own_count` are the request's own
     own_count: Ints
-    saved_count: Ints
-    object: Ints
-    source: NDArray[np.uint8]
-    step: Ints
-    tokens: Ints
-    live: int = 0
+    saved_count: Ints  # objects stored after decoding; they follow the touched ones in the arrays below
+    object: Ints  # numbers of the objects, request by request, shape (touches and saves,)
+    source: NDArray[np.uint8]  # code of each object's source, as in `ENUMS`, shape as `object`
+    step: Ints  # step of the request that touches the object, from 0, shape as `object`; unused for saved ones
+    tokens: Ints  # of each object, shape as `object`
+    live: int = 0  # no later request touches an unshared object below this number
 
     def __len__(self) -> int:
         return len(self.time_ns)
@@ -69,13 +49,8 @@ def make_ops(
     """Make the ops of requests, sorted by (time, user, request, order in the request), in batches.
 
     Holds the ops that may still follow ops of later requests. A batch has the columns of a trace
-    and `shared`: the number of an object that sessions share, else -1.
-
-    Args:
-        requests: in order of (time, user, request).
-        decode_batch: tokens generated per decode read.
-        token_ns: nominal nanoseconds per generated token.
-        shared: objects below this number are shared.
+    and `shared`: the number of an object below `shared`, which sessions share, else -1. A decode read
+    stands for `decode_batch` generated tokens, each of nominally `token_ns`.
     """
     keys = Numbering(shared)
     held: list[Columns] = []

@@ -21,15 +21,10 @@ TOUCHES_PER_PORTION = 1 << 18
 
 @dataclass(frozen=True)
 class TraceEnd:
-    """The end of a trace by its recipe's limit on requests: no shard can know it by itself.
+    """The end of a trace by its recipe's limit on requests: no shard can know it by itself."""
 
-    Attributes:
-        last: place of the last request, as of `_place`.
-        users: numbers of the users that have a request, ascending.
-    """
-
-    last: tuple[int, ...]
-    users: Ints
+    last: tuple[int, ...]  # place of the last request, as of `_place`
+    users: Ints  # numbers of the users that have a request, ascending
 
     def keep(self, turns: Turns) -> Turns:
         """Return the turns up to the last, in order of (time, user, session, turn)."""
@@ -47,15 +42,7 @@ class Schedule:
 
     Users take sessions by their clock (`UserClock`), a step of sessions at a time; turns wait until
     no earlier one can come. Documents are users of one request each, numbered before all others.
-
-    Args:
-        recipe: users, pace and limits.
-        sources: of the sessions, in the order of `recipe.weights`.
-        shard: (i, n) makes the requests of the users whose number leaves i when divided by n.
-        end: as found by `survey`, if the recipe limits the requests.
-
-    Attributes:
-        shared: the objects that sessions share.
+    Shard (i, n) has the users whose number leaves i when divided by n. `end` is what `survey` found.
     """
 
     def __init__(
@@ -213,14 +200,7 @@ def list_users(
     shard: tuple[int, int] = (0, 1),
     end: TraceEnd | None = None,
 ) -> Ints:
-    """Return the numbers of a shard's users that have a request, ascending; documents first.
-
-    Args:
-        recipe: users, pace and limits.
-        sources: of the sessions, in the order of `recipe.weights`.
-        shard: (i, n) for the users whose number leaves i when divided by n.
-        end: as found by `survey`, if the recipe limits the requests.
-    """
+    """Return the numbers of a shard's users that have a request, ascending; arguments as of `Schedule`."""
     if end is not None:
         users: Ints = end.users[end.users % shard[1] == shard[0]]
         return users

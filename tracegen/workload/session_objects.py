@@ -18,18 +18,12 @@ from tracegen.workload.turns import ObjectRanges
 
 @dataclass(frozen=True)
 class SessionObjects:
-    """The objects of some sessions; rows are turns, session by session.
+    """The objects of some sessions; rows are turns, session by session."""
 
-    Attributes:
-        tokens: of each object, shape (objects,).
-        session_first: lowest object of the turn's session, shape (turns,).
-        objects: ranges of what each turn touches: history, what it prefills, and with `save_decode`
-            its generated tokens. In a trace of blocks each of the last two has a second range, for
-            a partial block.
-    """
-
-    tokens: Ints
-    session_first: Ints
+    tokens: Ints  # of each object, shape (objects,)
+    session_first: Ints  # lowest object of the turn's session, shape (turns,)
+    # ranges of what each turn touches: history, what it prefills, and with `save_decode` its generated tokens. In a
+    # trace of blocks each of the last two has a second range, for a partial block.
     objects: ObjectRanges
 
 
@@ -39,13 +33,9 @@ def number_session_objects(
     prompt_tokens: Ints,
     begin: int,
 ) -> SessionObjects:
-    """Number the objects of some sessions.
+    """Number the objects of some sessions, from `begin` on.
 
-    Args:
-        recipe: blocks, history and whether answers are saved.
-        sessions: `context` without the shared prompt.
-        prompt_tokens: tokens of the shared prompt before each session, shape (sessions,).
-        begin: number of the first object.
+    The sessions' `context` is without the shared prompt, whose tokens are given.
     """
     saved_tokens = sessions.generated if recipe.save_decode else np.zeros_like(sessions.generated)
     if recipe.block_tokens:

@@ -41,11 +41,7 @@ class _ObjectList:
 
 
 def cut_evenly(tokens: Ints, piece: int | Ints) -> tuple[Ints, Ints]:
-    """Cut texts into pieces, the last of each with the rest.
-
-    Returns:
-        Pieces of each text, shape (texts,), and the tokens of each piece, shape (sum of pieces,).
-    """
+    """Cut texts into pieces, the last of each with the rest; return their number in each, and their tokens."""
     count = -(-tokens // piece)
     sizes = np.repeat(np.broadcast_to(piece, tokens.shape), count)
     sizes[np.cumsum(count) - 1] = tokens - (count - 1) * piece
@@ -92,15 +88,9 @@ class PromptTree:
         return len(self._levels)
 
     def draw(self, session: Ints, user: Ints) -> tuple[ObjectRanges, Ints]:
-        """Draw the shared prompt of each session.
+        """Draw the shared prompt of each session, whose user keeps the tenant for good.
 
-        Args:
-            session: the recipe's numbers, shape (sessions,).
-            user: the session's user, who keeps the tenant for good.
-
-        Returns:
-            The prompt's objects, a range per level, and its tokens, shape (sessions,); 0 without a
-            prompt.
+        Return its objects, a range per level, and its tokens, shape (sessions,); 0 without a prompt.
         """
         if not self._levels:
             return no_ranges(len(session)), np.zeros(len(session), np.int64)
@@ -142,9 +132,7 @@ class Phrases:
     def draw(self, session: Ints, turn: Ints) -> tuple[ObjectRanges, Ints]:
         """Draw the phrase of each turn.
 
-        Returns:
-            Its objects, one range, or none if the recipe has no phrases; its tokens, shape
-            (turns,).
+        Return its objects, one range, or none if the recipe has no phrases, and its tokens, shape (turns,).
         """
         if not self._share:
             return no_ranges(len(session)), np.zeros(len(session), np.int64)
@@ -235,15 +223,7 @@ def _weights(law: str, count: int) -> Ints:
 
 
 class SharedObjects:
-    """All objects that sessions share, numbered from 0.
-
-    Attributes:
-        prompts: system, product and tenant prompts.
-        phrases: common phrases.
-        corpus: chunks of documents; None if the recipe has none.
-        count: number of shared objects.
-        tokens: of each object, shape (count,).
-    """
+    """All objects that sessions share, numbered from 0."""
 
     def __init__(self, recipe: Recipe) -> None:
         objects = _ObjectList()

@@ -37,13 +37,7 @@ _SAVED: Final = 5
 
 
 class TurnBuilder:
-    """Makes turns of the sessions of a recipe and of its documents, and requests of turns.
-
-    Args:
-        recipe: prompts, phrases, blocks, decoding and retrieval.
-        sources: of the sessions.
-        shared: the objects that sessions share.
-    """
+    """Makes turns of the sessions of a recipe and of its documents, and requests of turns."""
 
     def __init__(self, recipe: Recipe, sources: Sequence[Source], shared: SharedObjects) -> None:
         self._recipe = recipe
@@ -70,7 +64,7 @@ class TurnBuilder:
         slot: int,
         first_object: int,
     ) -> tuple[Turns, Ints]:
-        """Make the turns of some sessions.
+        """Make the turns of some sessions, session by session, and the tokens of their objects.
 
         Args:
             number: the recipe's numbers of the sessions, shape (sessions,).
@@ -79,9 +73,6 @@ class TurnBuilder:
             time_ns: start of each turn, shape (turns,).
             slot: of the first of these sessions.
             first_object: number of their first object.
-
-        Returns:
-            The turns, session by session, and the tokens of the sessions' objects.
         """
         recipe = self._recipe
         row = np.repeat(np.arange(len(number)), sessions.turns)
@@ -163,14 +154,9 @@ class TurnBuilder:
         )
 
     def make_requests(self, turns: Turns, tokens: IdTable, *, session: Ints, user: Ints, live: int) -> Requests:
-        """Make a request of each turn.
+        """Make a request of each turn, in order of (time, user, session), with dense ids of session and user.
 
-        Args:
-            turns: in order of (time, user, session).
-            tokens: of every object.
-            session: dense ids, shape (turns,).
-            user: dense ids, shape (turns,).
-            live: no later turn touches an unshared object below this number.
+        No later turn touches an unshared object below `live`. `tokens` are those of every object.
         """
         objects, kinds = self._add_chunks(turns)
         step = np.array([kind.step for kind in kinds])

@@ -15,15 +15,10 @@ NEVER_NS = 2**62
 
 @dataclass(frozen=True, slots=True)
 class ObjectRanges:
-    """Ranges of consecutive objects, some per row.
+    """Ranges of consecutive objects, some per row."""
 
-    Attributes:
-        first: first object of each range, shape (rows, ranges).
-        count: objects in it, shape (rows, ranges); an absent range has 0.
-    """
-
-    first: Ints
-    count: Ints
+    first: Ints  # first object of each range, shape (rows, ranges)
+    count: Ints  # objects in it, shape (rows, ranges); an absent range has 0
 
     @classmethod
     def stack(cls, *columns: tuple[Ints, Ints]) -> Self:
@@ -50,37 +45,22 @@ def no_ranges(rows: int, width: int = 0) -> ObjectRanges:
 
 @dataclass(frozen=True, slots=True)
 class Turns:
-    """Some turns of sessions; columns have shape (turns,) unless said.
+    """Some turns of sessions; columns have shape (turns,) unless said."""
 
-    Attributes:
-        time_ns: start of the turn.
-        think_ns: pause before it.
-        user: the recipe's number of the user; documents are the first users.
-        session: the recipe's number of the session, from 0; those of documents are negative.
-        turn: place in the session, from 0.
-        slot: place of the session in the order in which a schedule takes sessions.
-        qos: code of the class of service, as in `ENUMS`.
-        generated: tokens.
-        is_decoded: whether decoding reads the turn's own objects back.
-        is_retrieval: whether the turn retrieves chunks of documents.
-        is_document: whether the turn ingests a document.
-        session_first: lowest object of the session.
-        first, count: ranges of the objects that it touches and saves, shape (turns, ranges); the
-            kinds of the ranges depend on the recipe only.
-    """
-
-    time_ns: Ints
-    think_ns: Ints
-    user: Ints
-    session: Ints
-    turn: Ints
-    slot: Ints
-    qos: Ints
-    generated: Ints
-    is_decoded: NDArray[np.bool_]
-    is_retrieval: NDArray[np.bool_]
-    is_document: NDArray[np.bool_]
-    session_first: Ints
+    time_ns: Ints  # start of the turn
+    think_ns: Ints  # pause before it
+    user: Ints  # the recipe's number of the user; documents are the first users
+    session: Ints  # the recipe's number of the session, from 0; those of documents are negative
+    turn: Ints  # place in the session, from 0
+    slot: Ints  # place of the session in the order in which a schedule takes sessions
+    qos: Ints  # code of the class of service, as in `ENUMS`
+    generated: Ints  # tokens
+    is_decoded: NDArray[np.bool_]  # whether decoding reads the turn's own objects back
+    is_retrieval: NDArray[np.bool_]  # whether the turn retrieves chunks of documents
+    is_document: NDArray[np.bool_]  # whether the turn ingests a document
+    session_first: Ints  # lowest object of the session
+    # ranges of the objects that it touches and saves, shape (turns, ranges); the kinds of the ranges depend on the
+    # recipe only
     first: Ints
     count: Ints
 

@@ -94,18 +94,11 @@ def _check_time(time_ns: int) -> None:
 
 @dataclass(frozen=True)
 class SessionGrid:
-    """The next sessions of some users.
+    """The next sessions of some users."""
 
-    Attributes:
-        rows: rows of the users in their clock, shape (users,).
-        valid: which places hold a session, shape (users, places); others are after the last
-            session.
-        number: the recipe's numbers of these sessions, user by user, shape (sessions,).
-    """
-
-    rows: Ints
-    valid: NDArray[np.bool_]
-    number: Ints
+    rows: Ints  # rows of the users in their clock, shape (users,)
+    valid: NDArray[np.bool_]  # which places hold a session, shape (users, places); others are after the last session
+    number: Ints  # the recipe's numbers of these sessions, user by user, shape (sessions,)
 
 
 class UserClock:
@@ -113,21 +106,11 @@ class UserClock:
 
     User u takes sessions u, u + users, …, one after another. A turn begins one pause after the one
     before has nominally ended: its start plus `decode_token_ms` per generated token. In an open
-    loop a session waits for its arrival, too.
-
-    Args:
-        recipe: users and pace.
-        users: numbers of the users, ascending, shape (users,).
-        session_count: number of sessions in all; `NEVER_NS` without an end.
-        end_ns: no session begins at or after this time.
-
-    Attributes:
-        frontier_ns: earliest start of each user's next session, `NEVER_NS` if there is none; shape
-            (users,).
+    loop a session waits for its arrival, too. `session_count` is `NEVER_NS` without an end.
     """
 
     def __init__(self, recipe: Recipe, users: Ints, session_count: int, end_ns: int) -> None:
-        self.frontier_ns = np.zeros_like(users)
+        self.frontier_ns = np.zeros_like(users)  # earliest start of the next session; NEVER_NS: there is none
         self._step = recipe.users
         self._session_count = session_count
         self._end_ns = end_ns
@@ -164,13 +147,8 @@ class UserClock:
     def begin(self, grid: SessionGrid, sessions: Sessions) -> tuple[Ints, Ints]:
         """Let users begin these sessions, each user one after another.
 
-        Args:
-            grid: the next sessions of some users.
-            sessions: the sessions of `grid.number`.
-
-        Returns:
-            Start of each turn in ns, and the pause before it in ns; shape (turns,). A user's first
-            turn has no pause.
+        Return the start of each turn, and the pause before it, in ns, shape (turns,). A user's first turn
+        has no pause.
 
         Raises:
             InputError: the times would not fit into 63 bits.
