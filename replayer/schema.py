@@ -19,10 +19,10 @@ from replayer.record.columns import (
     PREDICTED_RUN_VERSION,
     RUN_VERSION,
     STATUSES,
-    TIERS,
     WAITS,
 )
 from replayer.record.conditions import CONDITION_GROUPS, Conditions
+from replayer.record.options import TIERS
 from replayer.record.reading import check_file, counters, parts, read_ranks, read_run
 from replayer.record.run_info import (
     Clock,

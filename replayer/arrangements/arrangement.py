@@ -9,8 +9,8 @@ from typing import Annotated, Any, Final, Literal, Self, get_args
 
 from msgspec import Meta
 
-from replayer.record.columns import TIERS
 from replayer.record.options import (
+    TIERS,
     Copies,
     Down,
     Lookup,
@@ -23,7 +23,6 @@ from replayer.record.options import (
     Up,
 )
 from tracegen.errors import InputError
-from tracegen.schema import ENUMS
 
 SETTING: Final = "arrangement"
 """The setting that names an arrangement."""
@@ -37,8 +36,6 @@ SomeShare = Annotated[float, Meta(gt=0, le=1)]
 Seconds = Annotated[float, Meta(ge=0, le=1e9)]
 Word = Annotated[str, Meta(min_length=1)]
 Day = Annotated[str, Meta(pattern=r"^\d{4}-\d\d-\d\d$")]
-
-assert get_args(Source) == tuple(ENUMS["source"])
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,7 @@ from typing import Final
 
 from replayer.arrangements.arrangement import WATERFALL, Arrangement, Count, Seconds
 from replayer.arrangements.loading import load_arrangement
-from replayer.record.columns import TIERS
-from replayer.record.options import POLICIES, Policy
+from replayer.record.options import POLICIES, TIERS, Policy
 from tracegen.errors import InputError
 from tracegen.typed_files import convert, join_words, suggest
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from replayer.arrangements.arrangement import SETTING, Arrangement
-from replayer.record.columns import TIERS
+from replayer.record.options import TIERS
 from tracegen.errors import InputError
 from tracegen.typed_files import convert, load_toml, parse_toml, suggest
 

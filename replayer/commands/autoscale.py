@@ -2,25 +2,15 @@
 
 import math
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from replayer.commands.shared.prediction_options import load_system, prediction_options, refuse_trials
 from replayer.commands.shared.screens import choose_screen
 from replayer.commands.shared.series_options import series_options
-from replayer.experiments.autoscale import (
-    LATENCY,
-    THROUGHPUT,
-    SearchMode,
-    SearchSettings,
-    describe_metric,
-)
-from replayer.experiments.autoscale import autoscale as search_users
-from replayer.experiments.children import run_analysis
-from replayer.experiments.series import ReplayMeans, Series
 from replayer.experiments.steps import MOST_TRIALS, Step
-from replayer.experiments.user_search import NEAR_PEAK
+from replayer.experiments.user_search import LATENCY, NEAR_PEAK, THROUGHPUT, SearchMode
 from replayer.options.command_line import (
     config_options,
     forward_options,
@@ -32,8 +22,10 @@ from replayer.options.types import SHARE, whole_number
 from tracegen.console.command_line import SECONDS, Quantity
 from tracegen.console.commands import command, option_group
 from tracegen.errors import InputError, format_count
-from tracegen.schema import Trace
 from views.numbers import format_number
+
+if TYPE_CHECKING:
+    from replayer.experiments.autoscale import SearchSettings
 
 
 @command(epilog="Example: replayer autoscale trace.parquet --mode qos --cache-dir /mnt/nvme -o scale")
@@ -126,6 +118,12 @@ def autoscale(
     is tight. The command also takes flags of `replayer run`. After an interruption, the same
     command continues.
     """
+    from replayer.experiments.autoscale import autoscale as search_users
+    from replayer.experiments.autoscale import describe_metric
+    from replayer.experiments.children import run_analysis
+    from replayer.experiments.series import ReplayMeans, Series
+    from tracegen.schema import Trace
+
     system = load_system(predict, search.pop("speed"), "predict")
     means = ReplayMeans(cache_dir, profile=predict, system=system)
     if system is not None:
@@ -162,8 +160,10 @@ def _resolve_search(
     duration: float,
     warmup: str | None,
     **others: Any,
-) -> SearchSettings:
+) -> "SearchSettings":
     """Return the settings of a search, whose flags are known to be valid."""
+    from replayer.experiments.autoscale import SearchSettings
+
     if not math.isfinite(others["target"]):
         raise InputError("is not a limit", "pass a number", subject=others["target"], setting="target")
     if target_saturation is not None and mode == "qos":

@@ -1,21 +1,22 @@
 """`replayer model`: the geometry of a model's KV cache, in integers."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 
-from replayer.models.description import GroupDescription, ModelDescription, describe_model
 from replayer.models.geometry import DTYPE_BYTES
 from replayer.models.known import MODELS, find_model
 from replayer.models.layouts import BLOCK_TOKENS, Sharding
 from replayer.options.types import whole_number
-from tracegen.console.answers import json_option
+from tracegen.console.answers import AnswerOutput, answer_options
 from tracegen.console.commands import Name, Word, command
 from tracegen.errors import format_count
 from views.answer import Answer, Cell, Column, Figure, Table
-from views.text import render_text
+
+if TYPE_CHECKING:
+    from replayer.models.description import GroupDescription, ModelDescription
 
 _MOST = 1_000_000
 
@@ -53,33 +54,33 @@ _MOST = 1_000_000
     metavar="N",
     help="Tokens of a vLLM block.",
 )
-@json_option("the groups, the bytes and the units of engines")
+@answer_options(example="-o model.html", content="the groups, the bytes and the units of engines")
 def model(
     name: str | None,
     kv_dtype: str,
     tensor_parallel: int,
     pipeline_parallel: int,
     block_tokens: int,
-    *,
-    as_json: bool,
+    output: AnswerOutput,
 ) -> None:
     """Print the geometry of a model's KV cache.
 
     The model is a known name or a Hugging Face config.json. Without a name, prints the known names
     with their bytes per token.
     """
+    from replayer.models.description import describe_model
+
     sharding = Sharding(kv_dtype, tensor_parallel, pipeline_parallel)
     wanted = list(MODELS.values()) if name is None else [find_model(name)]
     described = [describe_model(one, sharding, block_tokens) for one in wanted]
-    if as_json:
-        content = [asdict(one) for one in described]
-        click.echo(json.dumps(content if name is None else content[0], indent=2))
+    content = [asdict(one) for one in described]
+    if name is None:
+        output.show(_list_known(described), content=content)
     else:
-        answer = _list_known(described) if name is None else _answer(described[0])
-        click.echo(render_text(answer), nl=False)
+        output.show(_answer(described[0]), content=content[0])
 
 
-def _list_known(described: Sequence[ModelDescription]) -> Answer:
+def _list_known(described: "Sequence[ModelDescription]") -> Answer:
     headings = ("model", "layers", "bytes per token", "state bytes")
     models = [[one.name, one.layers, one.bytes_per_token, one.state_bytes_per_object or None] for one in described]
     return Answer(
@@ -89,7 +90,7 @@ def _list_known(described: Sequence[ModelDescription]) -> Answer:
     )
 
 
-def _answer(described: ModelDescription) -> Answer:
+def _answer(described: "ModelDescription") -> Answer:
     sharding = described.sharding
     ranks = format_count(sharding.tensor_parallel, "tensor-parallel rank")
     stages = format_count(sharding.pipeline_parallel, "pipeline stage")
@@ -111,7 +112,7 @@ def _answer(described: ModelDescription) -> Answer:
     )
 
 
-def _tabulate_groups(groups: Sequence[GroupDescription]) -> Table:
+def _tabulate_groups(groups: "Sequence[GroupDescription]") -> Table:
     headings = ("group", "layers", "tokens kept", "bytes per token and layer", "bytes per token", "state")
     rows: list[list[Cell]] = [
         [
@@ -131,7 +132,7 @@ def _tabulate(title: str, headings: Sequence[str], rows: Sequence[Sequence[Cell]
     return Table(title=title, columns=[Column(heading) for heading in headings], rows=rows)
 
 
-def _list_totals(described: ModelDescription) -> list[Figure]:
+def _list_totals(described: "ModelDescription") -> list[Figure]:
     """Return the bytes on a rank of the largest stage."""
     totals = {"token": described.bytes_per_token}
     if described.window:

@@ -2,29 +2,22 @@
 
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 import msgspec
 
 from replayer.options.command_line import config_options, plan_options
-from replayer.options.recorded import read_options
-from replayer.options.resolving import overlay_recipe, resolve_plan, resolve_span
-from replayer.planning.counts import PlanSummary
-from replayer.planning.moves import NVME
-from replayer.planning.pace import PlanWindow, Span
-from replayer.planning.plan import Plan
-from replayer.planning.plan_table import PlannedMoves
-from replayer.questions.plan import answer_plan, list_wear
-from replayer.questions.why import add_findings, examine
-from replayer.run.footprint import Footprint
-from replayer.run.preflight import describe_disk_use, describe_time
 from tracegen.console.answers import AnswerOutput, answer_options
 from tracegen.console.command_line import TERABYTES, Quantity, flags_of
 from tracegen.console.commands import command
 from tracegen.console.progress_bars import show_progress
 from tracegen.errors import InputError
-from tracegen.schema import Trace
+
+if TYPE_CHECKING:
+    from replayer.planning.counts import PlanSummary
+    from replayer.planning.pace import Span
+    from replayer.planning.plan import Plan
 
 _DRIVE_TB: Final = Quantity(TERABYTES, low=1e-6)
 
@@ -75,6 +68,14 @@ def plan(
 
     Does no I/O. Ends with reasons why a tier brings little, if `replayer why` finds any.
     """
+    from replayer.options.recorded import read_options
+    from replayer.options.resolving import overlay_recipe, resolve_plan, resolve_span
+    from replayer.planning.plan import Plan
+    from replayer.planning.plan_table import PlannedMoves
+    from replayer.questions.plan import answer_plan, list_wear
+    from replayer.questions.why import add_findings, examine
+    from tracegen.schema import Trace
+
     opened = Trace(trace)
     time: Span | None = None
     if like is None:
@@ -99,8 +100,13 @@ def plan(
     output.show(add_findings(answer, findings, flag_names))
 
 
-def _list_needs(made: Plan, summary: PlanSummary, time: Span | None) -> list[str]:
+def _list_needs(made: "Plan", summary: "PlanSummary", time: "Span | None") -> list[str]:
     """Return what a run of the plan needs: room on the drive, and time if that is known."""
+    from replayer.planning.moves import NVME
+    from replayer.planning.pace import PlanWindow
+    from replayer.run.footprint import Footprint
+    from replayer.run.preflight import describe_disk_use, describe_time
+
     needs = [] if time is None else [describe_time(made, time)]
     if made.options.usable()[NVME] == 0:
         return needs

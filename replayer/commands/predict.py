@@ -3,7 +3,7 @@
 import json
 import shlex
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,20 +12,17 @@ from replayer.commands.shared.run_ends import note_log
 from replayer.commands.shared.screens import choose_screen
 from replayer.commands.shared.series_options import output_option
 from replayer.options.command_line import config_options, group_options
+from replayer.options.groups import PLAN_GROUPS
 from replayer.options.progress import add_progress_option
-from replayer.options.resolving import PLAN_GROUPS, overlay_recipe, resolve_plan
 from replayer.options.run_groups import SpanOptions
-from replayer.prediction.profile_file import load_profile, shipped_profiles
 from replayer.record.conditions import Tier
-from replayer.record.run_info import RunInfo, to_json
-from replayer.run.console import RunConsole
-from replayer.run.predicted import AssumedSystem, PredictedReplay, assume_settings
 from tracegen.console.answers import json_option
 from tracegen.console.commands import command, option_group
 from tracegen.console.interrupts import Interrupted
-from tracegen.schema import Trace
 from views.answer import Answer, Figure
-from views.text import render_text
+
+if TYPE_CHECKING:
+    from replayer.record.run_info import RunInfo
 
 
 @command(epilog="Example: replayer predict trace.parquet --profile drive.toml -o run")
@@ -33,8 +30,8 @@ from views.text import render_text
 @group_options(*PLAN_GROUPS, SpanOptions)
 @config_options
 @profile_options(
-    "Whose times to use: a file that `replayer profile` wrote or that describes a data sheet, or one of the"
-    f" drives {', '.join(shipped_profiles())}.",
+    "Whose times to use: a drive that ships (shell completion and docs/predicting.md list them), or a file that"
+    " `replayer profile` wrote or that describes a data sheet.",
     required=True,
 )
 @option_group(
@@ -59,6 +56,14 @@ def predict(
     Does no I/O. The plan, the workers and the load are those of `replayer run` with the same flags.
     The times are those of the machine and the conditions that `replayer profile` measured.
     """
+    from replayer.options.resolving import overlay_recipe, resolve_plan
+    from replayer.prediction.profile_file import load_profile
+    from replayer.record.run_info import to_json
+    from replayer.run.console import RunConsole
+    from replayer.run.predicted import AssumedSystem, PredictedReplay, assume_settings
+    from tracegen.schema import Trace
+    from views.text import render_text
+
     system = AssumedSystem(load_profile(profile), speed)
     opened = Trace(trace)
     options = overlay_recipe(opened, flags)
@@ -86,7 +91,7 @@ def predict(
         raise click.exceptions.Exit(1)
 
 
-def _describe(info: RunInfo, directory: Path) -> Answer:
+def _describe(info: "RunInfo", directory: Path) -> Answer:
     """Return the answer of a prediction."""
     assert info.prediction is not None, "the run is predicted"
     source = info.prediction.source or "measured by `replayer profile`"

@@ -4,33 +4,29 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from tqdm import tqdm
 
-from replayer.commands.shared.profile_answer import answer_profile
 from replayer.commands.shared.screens import TerminalScreen
 from replayer.commands.shared.series_options import output_option
 from replayer.options.command_line import config_options, group_options
-from replayer.options.resolving import make_options, resolve_io
+from replayer.options.groups import make_options
 from replayer.options.run_groups import DeviceOptions
-from replayer.options.settings import Settings
 from replayer.options.types import list_of
-from replayer.planning.pace import Demand, Pace
-from replayer.prediction.profile import Profile
-from replayer.prediction.profile_file import load_profile, save_profile
-from replayer.profiling.measuring import measure_profile
-from replayer.profiling.rounds import WORKERS, ShowRun
-from replayer.record.columns import TIERS
 from replayer.record.conditions import Tier
-from replayer.record.options import DEVICE_LAYOUTS
+from replayer.record.options import DEVICE_LAYOUTS, TIERS
 from tracegen.console.answers import json_option
 from tracegen.console.command_line import SECONDS, Quantity
 from tracegen.console.commands import Word, command, option_group
 from tracegen.console.interrupts import INTERRUPTS
 from tracegen.errors import InputError
 from views.formats import FORMATS
+
+if TYPE_CHECKING:
+    from replayer.prediction.profile import Profile
+    from replayer.profiling.rounds import ShowRun
 
 _BUDGET_S: Final = 120
 
@@ -74,6 +70,14 @@ def profile(
     The profile is for replays with the same layout, I/O and verification. Nothing else should run
     on the machine meanwhile (docs/predicting.md).
     """
+    from replayer.commands.shared.profile_answer import answer_profile
+    from replayer.options.resolving import resolve_io
+    from replayer.options.settings import Settings
+    from replayer.planning.pace import Demand, Pace
+    from replayer.prediction.profile_file import load_profile
+    from replayer.profiling.measuring import measure_profile
+    from replayer.profiling.rounds import WORKERS
+
     _check_output(output, force=force)
     devices = make_options(flags).devices
     wanted = tiers or _default_tiers(devices)
@@ -117,7 +121,9 @@ def _check_output(output: Path, *, force: bool) -> None:
         raise InputError(problem, remedy, subject=output, setting="output")
 
 
-def _save(measured: Profile, output: Path) -> None:
+def _save(measured: "Profile", output: Path) -> None:
+    from replayer.prediction.profile_file import save_profile
+
     try:
         save_profile(measured, output)
     except OSError as error:
@@ -127,7 +133,7 @@ def _save(measured: Profile, output: Path) -> None:
 
 
 @contextmanager
-def _show_progress() -> Iterator[ShowRun]:
+def _show_progress() -> "Iterator[ShowRun]":
     """Show a bar with what is measured and the time left."""
     with tqdm(desc="measuring", unit="run", disable=None, leave=False) as bar:
 

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,21 +16,20 @@ from replayer.commands.shared.series_options import output_option
 from replayer.live.figures import Agenda
 from replayer.options.command_line import config_options, group_options
 from replayer.options.declaring import one_of
+from replayer.options.groups import GROUPS
 from replayer.options.progress import add_progress_option
-from replayer.options.resolving import GROUPS, overlay_recipe, resolve_plan, resolve_settings
 from replayer.options.run_groups import ControlOptions
 from replayer.options.types import whole_number
 from replayer.record.options import RankMode
-from replayer.record.run_directory import check_free
-from replayer.record.run_info import RanksInfo, RunInfo
-from replayer.run.console import RunConsole
-from replayer.run.mpi import ALONE, Ranks, find_ranks
-from replayer.run.replay import Replay
 from tracegen.console.answers import json_option
 from tracegen.console.commands import command, option_group
 from tracegen.console.interrupts import Interrupted
 from tracegen.errors import InputError, format_count
-from tracegen.schema import Trace
+
+if TYPE_CHECKING:
+    from replayer.record.run_info import RanksInfo, RunInfo
+    from replayer.run.mpi import Ranks
+    from replayer.run.replay import Replay
 
 
 @command(epilog="Example: replayer run trace.parquet --cpu-mem-gb 4 --cache-dir /mnt/nvme -o run1")
@@ -68,6 +67,9 @@ def run(
     **options: Any,
 ) -> None:
     """Execute a trace on real tiers and log every move."""
+    from replayer.run.console import RunConsole
+    from replayer.run.mpi import ALONE, find_ranks
+
     peers = find_ranks() if ranks else ALONE
     with peers.abort_together(report_death):
         with peers.in_step():
@@ -96,10 +98,14 @@ def run(
 def _resolve(
     trace: Path,
     mode: RankMode | None,
-    peers: Ranks,
+    peers: "Ranks",
     given: Mapping[str, Any],
-) -> tuple[Callable[..., Replay], ControlOptions]:
+) -> "tuple[Callable[..., Replay], ControlOptions]":
     """Return a function that makes the replay that the options ask for on this rank, and what they say of control."""
+    from replayer.options.resolving import overlay_recipe, resolve_plan, resolve_settings
+    from replayer.run.replay import Replay
+    from tracegen.schema import Trace
+
     opened = Trace(Path(str(trace).replace("{rank}", str(peers.rank))) if mode else trace)
     part = (peers.rank, peers.size) if mode == "partition" else (0, 1)
     options = overlay_recipe(opened, given)
@@ -110,6 +116,8 @@ def _resolve(
 
 def _name_trials(output: Path, repeat: int, *, force: bool) -> list[Path]:
     """Return the run directories of the trials: several are numbered, OUTPUT-1 and up."""
+    from replayer.record.run_directory import check_free
+
     if repeat == 1:
         return [output]
     if not output.name:
@@ -125,7 +133,7 @@ def _name_trials(output: Path, repeat: int, *, force: bool) -> list[Path]:
     return directories
 
 
-def _print_result(info: RunInfo | RanksInfo, directory: Path) -> None:
+def _print_result(info: "RunInfo | RanksInfo", directory: Path) -> None:
     ops = format_count(info.ops_executed or 0, "op")
     command = f"`analysis summary {shlex.quote(str(directory))}`"
     click.echo(f"{directory}: {info.status}, {ops}; {command} judges it")

@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping, MutableMapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 import msgspec
@@ -13,31 +13,24 @@ import msgspec
 from replayer.commands.shared.prediction_options import load_system, profile_options
 from replayer.options.command_line import config_options, plan_options
 from replayer.options.types import whole_number
-from replayer.questions.cells import (
-    AXES,
-    MOST_CELLS,
-    CellPlanner,
-    GridCell,
-    LoadedTrace,
-    check_cells,
-    find_arrangements,
-    make_grid,
-)
-from replayer.questions.simulate import answer_simulation, find_column, sort_cells
-from replayer.record.simulation import (
-    SIMULATION_VERSION,
-    Cell,
-    SimulationInfo,
-    check_table_path,
-    find_axes,
-    write_simulation,
-)
-from replayer.run.predicted import AssumedSystem
 from tracegen.console.answers import AnswerOutput, answer_options
 from tracegen.console.commands import command
 from tracegen.console.progress_bars import show_progress
 from tracegen.errors import InputError, format_count
-from tracegen.schema import Trace
+
+if TYPE_CHECKING:
+    from replayer.questions.cells import GridCell
+    from replayer.record.simulation import Cell, SimulationInfo
+    from replayer.run.predicted import AssumedSystem
+    from tracegen.schema import Trace
+
+AXES: Final = (
+    *("model", "gpu_mem_gb", "cpu_mem_gb", "storage_capacity_gb"),
+    *("arrangement", "policy", "ttl", "chunk_tokens"),
+)
+"""Settings of a plan that may have several values, from the slowest axis to the fastest."""
+MOST_CELLS: Final = 10_000
+"""A larger grid is made only if the user asks for it twice."""
 
 
 @command(
@@ -95,6 +88,11 @@ def simulate(
     and chunk_tokens of --set, take lists of values separated by commas; inside one --policy, write
     + for the comma. Each cell is what `replayer plan` counts with the same settings, without any I/O.
     """
+    from replayer.questions.cells import make_grid
+    from replayer.questions.simulate import answer_simulation, find_column, sort_cells
+    from replayer.record.simulation import check_table_path, write_simulation
+    from tracegen.schema import Trace
+
     opened = Trace(trace)
     if output.table is not None:
         check_table_path(output.table, trace, force=output.force)
@@ -123,6 +121,8 @@ def simulate(
 
 def _take_axes(flags: MutableMapping[str, Any]) -> dict[str, Sequence[object]]:
     """Take the values of the axes out of the flags; None stands for what the trace says."""
+    from replayer.questions.cells import find_arrangements
+
     axes: dict[str, Sequence[object]] = {name: flags.pop(name) or (None,) for name in AXES}
     names = [str(name) for name in axes["arrangement"] if name is not None]
     axes["arrangement"] = find_arrangements(names)
@@ -131,14 +131,16 @@ def _take_axes(flags: MutableMapping[str, Any]) -> dict[str, Sequence[object]]:
 
 
 def _plan(
-    trace: Trace,
-    grid: Sequence[GridCell],
+    trace: "Trace",
+    grid: "Sequence[GridCell]",
     threads: int,
-    system: AssumedSystem | None,
+    system: "AssumedSystem | None",
     *,
     hashes: bool,
-) -> tuple[list[Cell], float]:
+) -> "tuple[list[Cell], float]":
     """Plan the cells under a progress bar; return their rows, and the seconds the trace spans."""
+    from replayer.questions.cells import CellPlanner, LoadedTrace, check_cells
+
     loaded = LoadedTrace.load(trace, grid)
     profile = None if system is None else system.times()
     for text in [] if profile is None else check_cells(loaded, grid, profile):
@@ -151,13 +153,15 @@ def _plan(
 
 
 def _describe_grid(
-    trace: Trace,
-    grid: Sequence[GridCell],
-    cells: Sequence[Cell],
+    trace: "Trace",
+    grid: "Sequence[GridCell]",
+    cells: "Sequence[Cell]",
     flags: Mapping[str, object],
     span_s: float,
-) -> SimulationInfo:
+) -> "SimulationInfo":
     """Return what the table records about itself."""
+    from replayer.record.simulation import SIMULATION_VERSION, SimulationInfo, find_axes
+
     return SimulationInfo(
         version=SIMULATION_VERSION,
         release=version("kv-tier-bench"),

@@ -3,25 +3,23 @@
 from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from replayer.options.command_line import config_options, plan_options
 from replayer.options.declaring import list_options
-from replayer.options.resolving import PLAN_GROUPS, overlay_recipe, resolve_plan
+from replayer.options.groups import PLAN_GROUPS
 from replayer.options.types import PLAIN, SHARE, UNLIMITED
-from replayer.planning.counts import BYS
-from replayer.planning.plan import Plan
-from replayer.questions.size import Sizing
-from replayer.questions.size_answer import answer_size
-from replayer.questions.sizes import SizePlanner, Wanted
+from replayer.record.options import BYS
 from tracegen.console.answers import AnswerOutput, answer_options
 from tracegen.console.command_line import GIB_S, Quantity, Unit
 from tracegen.console.commands import Word, command, option_group
 from tracegen.console.progress_bars import show_progress
 from tracegen.errors import InputError
-from tracegen.schema import Trace
+
+if TYPE_CHECKING:
+    from replayer.questions.sizes import Wanted
 
 _EXAMPLE: Final = "replayer size trace.parquet --model llama3.1-8b --hit-rate 0.9 --dwpd 1"
 _OWN_DEFAULTS: Final = {"cpu_mem_gb": "found", "storage_capacity_gb": "found", "order": "trace"}
@@ -85,6 +83,13 @@ def size(
     Does no I/O. Finds both sizes, or one if --cpu-mem-gb or --storage-capacity-gb gives the other.
     With --prefill-tok-s and --nvme-gib-s, also says whether loading beats computing again.
     """
+    from replayer.options.resolving import overlay_recipe, resolve_plan
+    from replayer.planning.plan import Plan
+    from replayer.questions.size import Sizing
+    from replayer.questions.size_answer import answer_size
+    from replayer.questions.sizes import SizePlanner
+    from tracegen.schema import Trace
+
     wanted = _read_wanted(flags)
     opened = Trace(trace)
     unset: dict[str, object] = {"cpu_mem_gb": Decimal(0), "storage_capacity_gb": UNLIMITED}
@@ -98,8 +103,10 @@ def size(
     output.show(answer_size(sized, planner, model))
 
 
-def _read_wanted(flags: Mapping[str, Any]) -> Wanted:
+def _read_wanted(flags: Mapping[str, Any]) -> "Wanted":
     """Read the targets and decisions; refuse those that contradict each other."""
+    from replayer.questions.sizes import Wanted
+
     rate = flags["hit_rate"]
     if rate is None:
         raise InputError("no hit rate is asked for", "pass one, such as `hit_rate=0.9`")

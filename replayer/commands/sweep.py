@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -10,8 +10,6 @@ import msgspec
 from replayer.commands.shared.prediction_options import load_system, prediction_options, refuse_trials
 from replayer.commands.shared.screens import choose_screen
 from replayer.commands.shared.series_options import series_options
-from replayer.experiments.series import ReplayMeans, Series
-from replayer.experiments.sweep import Case, Sweep, find_sweep, list_sweeps, load_sweep, run_sweep
 from replayer.options.command_line import option_words
 from replayer.options.types import whole_number
 from tracegen.console.answers import AnswerOutput
@@ -20,9 +18,18 @@ from tracegen.errors import format_count
 from views.answer import Answer, Column, Table
 from views.numbers import format_value
 
+if TYPE_CHECKING:
+    from replayer.experiments.sweep import Case, Sweep
+
+
+def _list_sweeps() -> list[str]:
+    from replayer.experiments.sweep import list_sweeps
+
+    return list_sweeps()
+
 
 @command(epilog="Example: replayer sweep grid.toml --cache-dir /mnt/nvme -o sweep")
-@click.argument("grid", type=Name(list_sweeps))
+@click.argument("grid", type=Name(_list_sweeps))
 @option_group(
     "Cases",
     "--case chat --trials 5 --flag duration=2m --dry-run",
@@ -86,6 +93,9 @@ def sweep(
     scenarios, submission-full, submission-smoke. After an interruption, the same command continues:
     complete trials are not replayed again.
     """
+    from replayer.experiments.series import ReplayMeans, Series
+    from replayer.experiments.sweep import find_sweep, load_sweep, run_sweep
+
     profile = means.pop("predict")
     system = load_system(profile, means.pop("speed"), "predict")
     if system is not None:
@@ -106,7 +116,7 @@ def sweep(
     AnswerOutput(as_json=as_json).show(_answer_sweep(possible, left_out, output, is_planned=dry_run))
 
 
-def _answer_sweep(sweep: Sweep, left_out: Mapping[str, str], output: Path, *, is_planned: bool) -> Answer:
+def _answer_sweep(sweep: "Sweep", left_out: Mapping[str, str], output: Path, *, is_planned: bool) -> Answer:
     """Return the cases of a sweep, and those that are left out."""
     made = f"{format_count(len(sweep.cases), 'case')}, {format_count(sweep.trials, 'trial')} each"
     rows = [[case.name, *_describe_case(case)] for case in sweep.cases]
@@ -127,7 +137,7 @@ def _answer_sweep(sweep: Sweep, left_out: Mapping[str, str], output: Path, *, is
     )
 
 
-def _describe_time(sweep: Sweep) -> str:
+def _describe_time(sweep: "Sweep") -> str:
     """Say how long a sweep takes at most."""
     limits = [case.time_limit_s() for case in sweep.cases]
     known = [limit for limit in limits if limit is not None]
@@ -138,7 +148,7 @@ def _describe_time(sweep: Sweep) -> str:
     return f"at most {seconds} for duration, drain and pauses{rest}"
 
 
-def _describe_case(case: Case) -> tuple[str, str]:
+def _describe_case(case: "Case") -> tuple[str, str]:
     """Describe the source of a case's trace, and its settings and flags."""
     source = f"recipe {case.recipe}" if case.recipe else f"trace {case.trace}"
     sizes = [word for setting, size in case.sizes.items() for word in option_words(setting, size)]

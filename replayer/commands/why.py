@@ -6,15 +6,10 @@ from typing import Any
 import click
 
 from replayer.options.command_line import config_options, plan_options
-from replayer.options.resolving import overlay_recipe, resolve_plan
-from replayer.planning.plan import Plan
-from replayer.questions.plan import answer_plan
-from replayer.questions.why import answer_why, examine
 from tracegen.console.answers import AnswerOutput, answer_options
 from tracegen.console.command_line import flags_of
 from tracegen.console.commands import command
 from tracegen.console.progress_bars import show_progress
-from tracegen.schema import Trace
 
 
 @command(epilog="Example: replayer why trace.parquet --model llama3.1-8b --cpu-mem-gb 4")
@@ -28,6 +23,12 @@ def why(trace: Path, output: AnswerOutput, **flags: Any) -> None:
     Each has its counts and a remedy. Plans the trace without any I/O, and again without each rule
     that may cost hits.
     """
+    from replayer.options.resolving import overlay_recipe, resolve_plan
+    from replayer.planning.plan import Plan
+    from replayer.questions.plan import answer_plan
+    from replayer.questions.why import answer_why, examine
+    from tracegen.schema import Trace
+
     opened = Trace(trace)
     model, options = resolve_plan(opened, overlay_recipe(opened, flags))
     with show_progress("planning", "op", opened.ops) as advance:

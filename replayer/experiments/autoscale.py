@@ -4,22 +4,18 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from replayer.experiments import children
 from replayer.experiments.series import ReplayMeans, Series
 from replayer.experiments.steps import MeasuredTrial, Step, Target
-from replayer.experiments.user_search import NEAR_PEAK, Search, SearchLimits, join_users
+from replayer.experiments.user_search import NEAR_PEAK, Search, SearchLimits, SearchMode, join_users
 from replayer.live.figures import Screen
-from replayer.record.columns import TIERS
+from replayer.record.options import TIERS
 from replayer.record.reading import read_run
 from tracegen.errors import InputError, ToolError, format_count
 from tracegen.schema import Trace
 
-SearchMode = Literal["qos", "capacity"]
-
-LATENCY: Final = "ttfb_p95_ms"
-THROUGHPUT: Final = "steady_nvme_read_gib_s+steady_nvme_write_gib_s"
 READ_LATENCY: Final = "nvme_read_p95_ms"
 _DIRECTIONS: Final = ("read", "write")
 

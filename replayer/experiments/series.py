@@ -19,8 +19,8 @@ from replayer.experiments.children import PYTHON, ChildFailedError
 from replayer.live.figures import Agenda, Figures, Screen
 from replayer.options.command_line import option_words, parse_words, profile_words
 from replayer.options.declaring import list_options
+from replayer.options.groups import PLAN_GROUPS
 from replayer.options.progress import PROGRESS_TO_PROGRAMS
-from replayer.options.resolving import PLAN_GROUPS
 from replayer.options.run_groups import SpanOptions
 from replayer.record.reading import read_ranks, read_run
 from replayer.record.run_info import RanksInfo, RunInfo

@@ -9,7 +9,8 @@ import msgspec
 
 from replayer.machine.reserve import Reserve, free_bytes
 from replayer.options.command_line import option_words, parse_words
-from replayer.options.resolving import Values, overlay_recipe, resolve_plan
+from replayer.options.groups import Values
+from replayer.options.resolving import overlay_recipe, resolve_plan
 from replayer.options.types import UNLIMITED
 from replayer.planning.plan import Plan
 from replayer.tiers import gpu

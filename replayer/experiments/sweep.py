@@ -24,7 +24,7 @@ from replayer.experiments.sizes import CAPACITIES, Room, find_obstacle, find_roo
 from replayer.live.figures import Agenda
 from replayer.options.command_line import forwardable_options, option_words, parse_words
 from replayer.options.run_groups import DeviceOptions
-from replayer.record.columns import TIERS
+from replayer.record.options import TIERS
 from tracegen.errors import InputError, ToolError
 from tracegen.schema import Trace
 from tracegen.typed_files import Table, convert, load_toml, suggest

@@ -8,7 +8,7 @@ answer is known.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from replayer.experiments.steps import TIGHT_SHARE, Decision, MeasuredTrial, Result, Step, Target
 from tracegen.errors import format_count
@@ -17,6 +17,9 @@ from tracegen.errors import format_count
 STEEP_GAIN: Final = 1.5
 # Throughput that grows by less has stopped growing
 MIN_GAIN: Final = 1.02
+SearchMode = Literal["qos", "capacity"]
+LATENCY: Final = "ttfb_p95_ms"
+THROUGHPUT: Final = "steady_nvme_read_gib_s+steady_nvme_write_gib_s"
 NEAR_PEAK: Final = 0.95
 LEAST_SATURATION: Final = 0.8  # share of the time; a tier that is less busy can do more
 NO_INTERVAL: Final = "one trial has no interval"

@@ -15,7 +15,8 @@ from replayer.live.figures import Figures, TierRate
 from replayer.planning.executing import Records
 from replayer.planning.moves import BYPASS, COPY, DEMOTE, HIT, MISS, PROMOTE, STORE
 from replayer.planning.pace import Span
-from replayer.record.columns import STATUSES, TIERS
+from replayer.record.columns import STATUSES
+from replayer.record.options import TIERS
 from tracegen.schema import ENUMS, PREFILL, WRITE
 
 # The time over which a rate of now is taken

@@ -4,12 +4,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, Literal
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tracegen.errors import InputError
+
+if TYPE_CHECKING:  # `--help` names the models and needs no numpy
+    import numpy as np
+    from numpy.typing import NDArray
 
 DTYPE_BYTES: Final = {"fp16": 2, "bf16": 2, "fp8": 1, "int8": 1}
 
@@ -217,12 +218,14 @@ class TokenBytes:
         """Bytes of one token that is inside every window."""
         return self.full + self.windowed
 
-    def object_bytes(self, tokens: NDArray[Any]) -> NDArray[np.int64]:
+    def object_bytes(self, tokens: "NDArray[Any]") -> "NDArray[np.int64]":
         """Return the bytes of objects with these numbers of tokens, shape as `tokens`.
 
         An object has its tokens in full layers, at most its last `window` tokens in layers with a
         window, and one checkpoint of the state after its last token (docs/models.md).
         """
+        import numpy as np  # noqa: PLC0415
+
         counts = tokens.astype(np.int64)
         in_window = np.minimum(counts, self.window)
         sizes: NDArray[np.int64] = counts * self.full + in_window * self.windowed

@@ -10,7 +10,7 @@ from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from replayer.options.declaring import Declared, OptionTable, list_options
-from replayer.options.resolving import GROUPS, PLAN_GROUPS, Values
+from replayer.options.groups import GROUPS, PLAN_GROUPS, Values
 from replayer.options.types import list_of
 from replayer.record.conditions import Tier
 from tracegen.console.command_line import refuse_empty

@@ -19,14 +19,18 @@ from replayer.options.types import (
     unlimited_or,
     whole_number,
 )
-from replayer.planning.order import shipped_references
-from replayer.record.columns import TIERS
-from replayer.record.options import DECODE_WORDS, POLICIES, Decode, Lookup, PaceKind, Placement
+from replayer.record.options import DECODE_WORDS, POLICIES, TIERS, Decode, Lookup, PaceKind, Placement
 from tracegen.console.command_line import MILLISECONDS, SECONDS, Quantity
 from tracegen.console.commands import Name, Word
 
 Gib = int | float | Decimal
 _BY_ARRANGEMENT: Final = "the arrangement's"
+
+
+def _list_orders() -> list[str]:
+    from replayer.planning.order import shipped_references  # noqa: PLC0415 (pyarrow takes time, and only words need it)
+
+    return ["trace", "reference", *(f"reference:{name}" for name in shipped_references())]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,13 +190,7 @@ class WorkOptions(OptionTable):
         "Sequence in which the plan takes requests. trace: the trace's. reference: that in"
         " which users would make them on a reference system under this load. RUN: that of an"
         " earlier run.",
-        Name(
-            lambda: (
-                "trace",
-                "reference",
-                *(f"reference:{name}" for name in shipped_references()),
-            )
-        ),
+        Name(_list_orders),
         "trace|reference[:NAME|FILE]|RUN",
         shown="reference; trace if pace is open and requests take no time",
     )

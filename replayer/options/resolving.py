@@ -4,7 +4,6 @@ An option that is passed comes first, then the recipe, then the default: `overla
 """
 
 import os
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal
@@ -15,15 +14,12 @@ from msgspec import Meta
 
 from replayer.arrangements.choosing import choose_arrangement
 from replayer.models.known import MODELS, find_model
-from replayer.options.declaring import OptionTable, list_options
+from replayer.options.groups import Options, make_options
 from replayer.options.plan_groups import (
     CapacityOptions,
-    LoadOptions,
-    ModelOptions,
-    RuleOptions,
     WorkOptions,
 )
-from replayer.options.run_groups import ControlOptions, DeviceOptions, SpanOptions
+from replayer.options.run_groups import DeviceOptions, SpanOptions
 from replayer.options.settings import Settings, choose_request_bytes
 from replayer.options.types import UNLIMITED
 from replayer.planning.order import Order, parse_order
@@ -35,53 +31,10 @@ from replayer.tiers.disk import uring_error
 from replayer.tiers.request import BlockIO
 from tracegen.errors import InputError
 from tracegen.schema import Trace
-from tracegen.typed_files import suggest
 
 _MAX_DEFAULT_WORKERS: Final = 500  # each is a thread with a buffer
 TOKEN_MS: Final = {"none": 0.0, "fast": 2.0, "realistic": 30.0}
 """Milliseconds per generated token of kv-cache.py's generation modes, which recipes name."""
-
-
-Values = dict[str, Any]
-"""Values of options by name."""
-
-
-class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """The options of a replay."""
-
-    model: ModelOptions = ModelOptions()
-    capacity: CapacityOptions = CapacityOptions()
-    rules: RuleOptions = RuleOptions()
-    work: WorkOptions = WorkOptions()
-    load: LoadOptions = LoadOptions()
-    span: SpanOptions = SpanOptions()
-    devices: DeviceOptions = DeviceOptions()
-    control: ControlOptions = ControlOptions()
-    duration_by: DurationOrigin = "user"
-
-
-_FIELDS: Final = [field for field in msgspec.structs.fields(Options) if field.name != "duration_by"]
-GROUPS: Final[dict[str, type[OptionTable]]] = {field.name: field.type for field in _FIELDS}
-"""The groups by their names in `Options`, in the order of `--help`."""
-PLAN_GROUPS: Final = (ModelOptions, CapacityOptions, RuleOptions, WorkOptions, LoadOptions)
-"""The groups that decide a plan; a prediction takes the span, too."""
-_GROUP_OF: Final = {name: group for group, table in GROUPS.items() for name in list_options(table)}
-
-
-def make_options(values: Mapping[str, Any]) -> Options:
-    """Return options of values by name; those that are None or absent have their defaults.
-
-    Raises:
-        InputError: there is no option of that name.
-    """
-    groups = defaultdict[str, Values](dict)
-    for name, value in values.items():
-        if name not in _GROUP_OF:
-            raise InputError("is not an option", suggest(name, _GROUP_OF), subject=name)
-        if value not in (None, ()):
-            groups[_GROUP_OF[name]][name] = value
-    made: Values = {group: GROUPS[group](**own) for group, own in groups.items()}
-    return Options(**made)
 
 
 _Size = Annotated[int, Meta(ge=0, lt=10**15)] | Annotated[float, Meta(ge=0, lt=1e15)]

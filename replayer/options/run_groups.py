@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -20,8 +21,10 @@ from replayer.options.types import (
 )
 from replayer.record.conditions import Tier
 from replayer.record.options import Direct, Fsync, GpuRead, IoEngine, Layout, Verify
-from replayer.tiers.throttled import Throttle
 from tracegen.console.command_line import GIB, SECONDS, Quantity
+
+if TYPE_CHECKING:  # replayer.tiers loads every backend
+    from replayer.tiers.throttled import Throttle
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,7 +137,7 @@ class DeviceOptions(OptionTable):
         "When a write ends. none: when the system has the data. data: when the device has it.",
         one_of(Fsync),
     )
-    throttle: tuple[tuple[Tier, Throttle], ...] = option(
+    throttle: "tuple[tuple[Tier, Throttle], ...]" = option(
         (),
         "Limit a tier's bandwidth and add latency: nvme=470,80us; nvme=2GB/s; for reads"
         " and writes separately, nvme=r7000/w4000.",

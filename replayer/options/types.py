@@ -3,13 +3,12 @@
 import re
 from collections.abc import Callable
 from decimal import Decimal
-from typing import Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import click
 
 from replayer.machine.reserve import Reserve
-from replayer.record.columns import TIERS
-from replayer.tiers.throttled import Throttle
+from replayer.record.options import TIERS
 from tracegen.console.command_line import (
     BYTES,
     GIB,
@@ -20,6 +19,9 @@ from tracegen.console.command_line import (
     Unit,
 )
 from tracegen.typed_files import join_words
+
+if TYPE_CHECKING:  # replayer.tiers loads every backend
+    from replayer.tiers.throttled import Throttle
 
 UNLIMITED: Final = Decimal("inf")
 """Value of options that may be unlimited."""
@@ -112,7 +114,7 @@ def parse_warmup(text: str) -> tuple[int, float, bool]:
     return 0, float(seconds), False
 
 
-def parse_throttle(text: str) -> tuple[str, Throttle]:
+def parse_throttle(text: str) -> "tuple[str, Throttle]":
     """Parse TIER=MIB_PER_S[,LATENCY], or TIER=rMIB_PER_S/wMIB_PER_S[,LATENCY]."""
     tier, equals, limits = text.partition("=")
     if not equals:
@@ -125,7 +127,9 @@ def parse_throttle(text: str) -> tuple[str, Throttle]:
         raise ValueError(f"{text!r}: {error}") from None
 
 
-def _parse_limits(text: str) -> Throttle:
+def _parse_limits(text: str) -> "Throttle":
+    from replayer.tiers.throttled import Throttle  # noqa: PLC0415
+
     rates, comma, latency = text.partition(",")
     by_direction = re.fullmatch("r(.+)/w(.+)", rates)
     if latency[-1:].isdigit():

@@ -4,7 +4,7 @@ Compiled code adds them up as the plan is made (`core/counting.c`).
 """
 
 import ctypes
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -33,12 +33,9 @@ from replayer.planning.moves import (
 )
 from replayer.planning.plan_hash import PlanHash
 from replayer.planning.workload import Workload
-from replayer.record.columns import TIERS
+from replayer.record.options import TIERS, By
 from replayer.record.run_info import PairCounts, PeakBytes, PlanInfo, TierCounts, Totals
 
-By = Literal["ops", "tokens", "requests"]
-"""What a hit rate counts: reads, prompt tokens, or requests all of whose reads hit."""
-BYS: Final = get_args(By)
 DAY_S: Final = 86_400
 GIB: Final = 2**30
 _MINUTE_NS: Final = 60 * 10**9

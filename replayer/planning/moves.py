@@ -5,7 +5,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from replayer.record.columns import MOVES, TIERS
+from replayer.record.columns import MOVES
+from replayer.record.options import TIERS
 
 HIT, STORE, MISS, DEMOTE, PROMOTE, DROP, BYPASS, DELETE, COPY = range(len(MOVES))
 GPU, CPU, NVME = range(len(TIERS))

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from replayer.bindings.compiled import DeviceStruct
 from replayer.planning.pace import Pace
-from replayer.record.columns import ORDERED_PLAN_VERSION, PLAN_VERSION, TIERS
+from replayer.record.columns import ORDERED_PLAN_VERSION, PLAN_VERSION
 from replayer.record.conditions import OrderInfo, Tier
+from replayer.record.options import TIERS
 from replayer.record.reading import parts, read_run
 from tracegen.errors import InputError
 from tracegen.typed_files import convert, load_toml, suggest

@@ -8,9 +8,8 @@ from typing import Final, Self, TypedDict
 
 from replayer.bindings.compiled import ProfileStruct
 from replayer.prediction.stations import Bytes, Positive, Station, Time
-from replayer.record.columns import TIERS
 from replayer.record.conditions import IoEngine, Tier
-from replayer.record.options import Fsync, GpuRead, Layout, ProfileKind, Verify
+from replayer.record.options import TIERS, Fsync, GpuRead, Layout, ProfileKind, Verify
 from tracegen.errors import InputError
 
 

@@ -11,7 +11,7 @@ import tomli_w
 
 from replayer.prediction.profile import CpuProfile, MeasuredCell, Profile, TierProfile
 from replayer.prediction.stations import DataSheet, Station, scale_spread
-from replayer.record.columns import TIERS
+from replayer.record.options import TIERS
 from tracegen.errors import InputError
 from tracegen.typed_files import Table, convert, load_toml, parse_toml
 

@@ -5,8 +5,8 @@ from typing import Final, cast
 
 from replayer.planning.plan import Plan
 from replayer.prediction.profile import Profile, TierProfile
-from replayer.record.columns import TIERS
 from replayer.record.conditions import Tier
+from replayer.record.options import TIERS
 from replayer.record.run_info import Warning  # noqa: A004 (run.json's word)
 from tracegen.errors import InputError
 

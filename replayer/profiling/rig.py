@@ -17,8 +17,8 @@ from replayer.planning.executing import make_settings
 from replayer.planning.pace import Demand, Pace, PlanWindow, Span
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.profiling.cells import TOKEN_BYTES, Cell, MadeTrace, Phases
-from replayer.record.columns import TIERS
 from replayer.record.conditions import Tier
+from replayer.record.options import TIERS
 from replayer.run.footprint import Footprint
 from replayer.run.opening import OpenTiers
 from replayer.run.preflight import check_footprint

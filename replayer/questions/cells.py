@@ -11,27 +11,19 @@ from typing import Any, Final
 from replayer.arrangements.arrangement import WATERFALL, Arrangement
 from replayer.arrangements.loading import load_arrangement
 from replayer.options.resolving import overlay_recipe, resolve_plan
-from replayer.planning.counts import BYS, Minutes, PlanCounts
+from replayer.planning.counts import Minutes, PlanCounts
 from replayer.planning.plan import Plan, PlanOptions, Usable
 from replayer.planning.workload import Workload
 from replayer.prediction.profile import Profile
 from replayer.prediction.profile_range import check_range
 from replayer.questions.columns import tabulate_counts
 from replayer.questions.times import predict_cell
-from replayer.record.columns import TIERS
-from replayer.record.options import Lookup
+from replayer.record.options import BYS, TIERS, Lookup
 from replayer.record.simulation import Cell
 from tracegen.errors import InputError
 from tracegen.schema import Trace
 
-# Settings of a plan that may have several values, from the slowest axis to the fastest
-AXES: Final = (
-    *("model", "gpu_mem_gb", "cpu_mem_gb", "storage_capacity_gb"),
-    *("arrangement", "policy", "ttl", "chunk_tokens"),
-)
 _CAPACITIES: Final = ("gpu_mem_gb", "cpu_mem_gb", "storage_capacity_gb")
-# A larger grid is made only if the user asks for it twice
-MOST_CELLS: Final = 10_000
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from replayer.planning.counts import BYS, DAY_S, GIB, PlanCounts
+from replayer.planning.counts import DAY_S, GIB, PlanCounts
 from replayer.planning.moves import NVME
 from replayer.planning.plan import PlanOptions
-from replayer.record.columns import TIERS
+from replayer.record.options import BYS, TIERS
 from replayer.record.simulation import Cell
 from tracegen.schema import ENUMS
 

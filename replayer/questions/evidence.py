@@ -15,7 +15,7 @@ from replayer.planning.counts import GIB, PlanCounts
 from replayer.planning.plan import Plan
 from replayer.planning.workload import Workload
 from replayer.questions.columns import tabulate_counts
-from replayer.record.columns import TIERS
+from replayer.record.options import TIERS
 from replayer.record.simulation import Cell
 from tracegen.errors import ToolError
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from replayer.arrangements.arrangement import TierRules
 from replayer.bindings.compiled import UNLIMITED
 from replayer.questions.evidence import SETTINGS, Finding, PlanEvidence
-from replayer.record.columns import TIERS
+from replayer.record.options import TIERS
 from views.numbers import format_bytes
 
 # Facts by name; `tiers` are those that they are about

@@ -9,8 +9,7 @@ from replayer.arrangements.loading import describe_arrangement
 from replayer.planning.counts import GIB, PlanSummary
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.questions.evidence import PlanEvidence
-from replayer.record.columns import TIERS
-from replayer.record.options import DECODE_WORDS
+from replayer.record.options import DECODE_WORDS, TIERS
 from replayer.record.simulation import CellValue
 from tracegen.errors import format_count
 from views.answer import Answer, Cell, Column, Figure, Table

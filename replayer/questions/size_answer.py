@@ -7,10 +7,11 @@ from typing import Final
 import msgspec
 import polars as pl
 
-from replayer.planning.counts import GIB, By
+from replayer.planning.counts import GIB
 from replayer.questions.plan import describe_decode
 from replayer.questions.size import BreakEven, Sized
 from replayer.questions.sizes import Judged, SizePlanner, Wanted
+from replayer.record.options import By
 from views.answer import Answer, Axis, Cell, Chart, Column, DoubtLine, Figure, Rule, Table
 from views.numbers import format_bytes, format_number, format_time, format_value
 

@@ -9,9 +9,10 @@ from typing import Final, Literal
 import msgspec
 import numpy as np
 
-from replayer.planning.counts import DAY_S, GIB, By, Minutes, Numbers, PlanCounts
+from replayer.planning.counts import DAY_S, GIB, Minutes, Numbers, PlanCounts
 from replayer.planning.moves import NVME
 from replayer.planning.plan import Plan
+from replayer.record.options import By
 
 # Sizes per doubling: a step is at most 1/32 of the size below it, and at least 1 MiB
 STEPS: Final = 32

@@ -13,7 +13,8 @@ from replayer.planning.pace import PlanWindow, Span
 from replayer.planning.plan import Plan
 from replayer.prediction.profile import Profile
 from replayer.prediction.virtual_engine import VirtualEngine
-from replayer.record.columns import MOVES, TIERS
+from replayer.record.columns import MOVES
+from replayer.record.options import TIERS
 from replayer.record.simulation import Cell
 from tracegen.schema import ENUMS
 

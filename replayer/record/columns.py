@@ -4,6 +4,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from replayer.record.options import TIERS
 from tracegen.schema import ENUMS
 
 RUN_VERSION: Final = 2
@@ -18,7 +19,6 @@ ARRANGED_PLAN_VERSION: Final = 3
 """The same in every order, under any arrangement but the waterfall and spillover."""
 CHECKPOINT_OPS: Final = 1 << 16
 
-TIERS: Final = ("gpu", "cpu", "nvme")
 MOVES: Final = ("hit", "store", "miss", "demote", "promote", "drop", "bypass", "delete", "copy")
 STATUSES: Final = ("ok", "error", "upstream")
 WAITS: Final = ("data", "eviction", "room")

@@ -5,8 +5,7 @@ from typing import Final, Literal, get_args
 
 import msgspec
 
-from replayer.record.columns import TIERS
-from replayer.record.options import DEVICE_LAYOUTS, Decode, Layout, Lookup, PaceKind, Placement, Verify
+from replayer.record.options import DEVICE_LAYOUTS, TIERS, Decode, Layout, Lookup, PaceKind, Placement, Verify
 from replayer.record.run_parts import Count, Milliseconds, Number, Positive, RankCount, Seconds, Table
 
 Tier = Literal["gpu", "cpu", "nvme"]

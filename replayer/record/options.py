@@ -2,6 +2,8 @@
 
 from typing import Final, Literal, get_args
 
+TIERS: Final = ("gpu", "cpu", "nvme")
+"""The tiers, fastest first."""
 Copies = Literal["exclusive", "inclusive"]
 """Whether one tier holds an object, or several may."""
 StorePlace = Literal["fastest", "with-room"]
@@ -32,6 +34,9 @@ Policy = Literal[
 ]
 POLICIES: Final[tuple[Policy, ...]] = get_args(Policy)
 """The policies by which a tier evicts; in the order of the compiled core's table."""
+By = Literal["ops", "tokens", "requests"]
+"""What a hit rate counts: reads, prompt tokens, or requests all of whose reads hit."""
+BYS: Final[tuple[By, ...]] = get_args(By)
 Lookup = Literal["independent", "contiguous"]
 """Whether objects hit or miss one by one, or a prefix ends at its first miss."""
 LookupRule = Literal["trace", "independent", "contiguous"]

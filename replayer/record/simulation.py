@@ -10,8 +10,8 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from replayer.record.columns import TIERS
 from replayer.record.conditions import OrderInfo
+from replayer.record.options import TIERS
 from replayer.record.run_info import PredictionInfo
 from tracegen.errors import InputError
 from tracegen.schema import ENUMS

@@ -7,7 +7,7 @@ from replayer.planning.counts import PlanSummary
 from replayer.planning.moves import NVME
 from replayer.planning.pace import PlanWindow
 from replayer.planning.plan import Plan
-from replayer.record.columns import TIERS
+from replayer.record.options import TIERS
 from replayer.record.run_info import PairCounts
 from replayer.tiers.base import choose_unit
 

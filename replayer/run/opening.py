@@ -8,7 +8,7 @@ from replayer.engine.move_executor import Staging
 from replayer.machine import description
 from replayer.options.settings import Settings
 from replayer.planning.moves import CPU, GPU, NVME
-from replayer.record.columns import TIERS
+from replayer.record.options import TIERS
 from replayer.record.run_info import Warning  # noqa: A004 (run.json's word)
 from replayer.run.footprint import Footprint
 from replayer.tiers import BACKENDS, cache_dir, gpu

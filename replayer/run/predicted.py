@@ -9,7 +9,8 @@ from pathlib import Path
 import msgspec
 
 from replayer.machine import description
-from replayer.options.resolving import Options, resolve_span, resolve_window
+from replayer.options.groups import Options
+from replayer.options.resolving import resolve_span, resolve_window
 from replayer.options.run_groups import ControlOptions, DeviceOptions
 from replayer.options.settings import Settings
 from replayer.planning.moves import NVME
@@ -18,8 +19,9 @@ from replayer.planning.plan import PlanOptions
 from replayer.prediction.profile import Profile
 from replayer.prediction.profile_range import check_range
 from replayer.prediction.virtual_engine import VirtualEngine
-from replayer.record.columns import PREDICTED_RUN_VERSION, TIERS
+from replayer.record.columns import PREDICTED_RUN_VERSION
 from replayer.record.conditions import Tier
+from replayer.record.options import TIERS
 from replayer.record.run_directory import RunDirectory, check_free
 from replayer.record.run_info import PredictionInfo, RunInfo
 from replayer.record.run_info import Warning as RunWarning

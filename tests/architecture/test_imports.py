@@ -1,6 +1,8 @@
 """The import graph: folders in straight stacks with arrows down only, and the doors between the packages."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -106,3 +108,27 @@ def test_packages_meet_only_at_their_doors(path: Path) -> None:
     roots = {"tracegen", "replayer"}
     assert foreign - roots <= allowed
     assert not {name for name in imported(TREES[path]) if name.startswith("tests")}
+
+
+HELP = """
+import importlib, sys
+import click
+from click.shell_completion import ShellComplete
+
+def walk(command, words):
+    context = click.Context(command, info_name=words[-1])
+    assert command.get_help(context)
+    for name, one in getattr(command, "commands", {}).items():
+        walk(one, [*words, name])
+
+for program in ("tracegen", "replayer", "analysis"):
+    group = importlib.import_module(f"{program}.cli").main
+    walk(group, [program])
+    assert ShellComplete(group, {}, program, "_").get_completions([], "")
+print(*{"polars", "pyarrow", "numpy", "altair", "vl_convert", "jinja2", "torch"} & {*sys.modules})
+"""
+
+
+def test_help_and_completion_wait_for_no_library() -> None:
+    done = subprocess.run([sys.executable, "-c", HELP], check=True, capture_output=True, text=True, cwd=ROOT)
+    assert done.stdout.split() == []

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from replayer.options.resolving import make_options
+from replayer.options.groups import make_options
 from replayer.options.settings import Settings
 from replayer.planning.pace import Demand, Pace
 

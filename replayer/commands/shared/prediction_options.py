@@ -1,20 +1,28 @@
 """The options of commands that may predict replays."""
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import click
 
 from replayer.options.types import Parsed, parse_speeds
-from replayer.prediction.profile_file import load_profile, shipped_profiles
 from replayer.record.conditions import Tier
-from replayer.run.predicted import AssumedSystem
 from tracegen.console.commands import Decorator, Name, option_group
 from tracegen.errors import InputError
+
+if TYPE_CHECKING:
+    from replayer.run.predicted import AssumedSystem
+
+
+def _list_profiles() -> tuple[str, ...]:
+    from replayer.prediction.profile_file import shipped_profiles
+
+    return shipped_profiles()
 
 
 def profile_options(text: str, flag: str = "--profile", *, required: bool = False) -> Decorator:
     """Return a decorator that adds a profile, with this help, and --speed to a command."""
-    profile = Name(shipped_profiles)
+    profile = Name(_list_profiles)
     return option_group(
         "Prediction",
         f"{flag} samsung-990-pro --speed nvme=2",
@@ -39,7 +47,7 @@ def load_system(
     name: str | None,
     speeds: Mapping[Tier, float],
     setting: str = "profile",
-) -> AssumedSystem | None:
+) -> "AssumedSystem | None":
     """Load the profile that times are predicted from; None: there is none.
 
     Args:
@@ -50,6 +58,9 @@ def load_system(
     Raises:
         InputError: the profile cannot be read, or there are speeds without a profile.
     """
+    from replayer.prediction.profile_file import load_profile
+    from replayer.run.predicted import AssumedSystem
+
     if name is not None:
         system = AssumedSystem(load_profile(name), speeds)
         system.times()  # refuses bad speeds

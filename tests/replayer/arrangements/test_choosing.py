@@ -10,7 +10,7 @@ import replayer
 from replayer.arrangements.choosing import choose_arrangement
 from replayer.arrangements.loading import describe_arrangement, load_arrangement
 from replayer.options.command_line import parse_words
-from replayer.options.resolving import make_options
+from replayer.options.groups import make_options
 from tests.support import traces
 from tests.support.command_line import here, sentence
 from tracegen.errors import InputError

@@ -4,11 +4,11 @@ import json
 import re
 import tomllib
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
-from replayer.arrangements.arrangement import SPILLOVER, WATERFALL, Arrangement, TierRules
+from replayer.arrangements.arrangement import SPILLOVER, WATERFALL, Arrangement, Source, TierRules
 from replayer.arrangements.loading import load_arrangement, make_arrangement, parse_arrangement, shipped_names
 from replayer.arrangements.rules import make_rules
 from replayer.bindings.compiled import UNLIMITED
@@ -16,6 +16,7 @@ from replayer.record.options import POLICIES
 from tests.support.paths import ROOT
 from tests.support.policies import KINDS
 from tracegen.errors import InputError
+from tracegen.schema import ENUMS
 
 INCLUSIVE = 'copies = "inclusive"\n'
 WRONG = {
@@ -160,3 +161,7 @@ def test_codes_are_those_of_the_compiled_core() -> None:
     assert (rules.inclusive, rules.touch_all, rules.tail_first) == (1, 1, 1)
     assert (rules.ttl_ns, rules.pinned) == (500_000_000, 0b101)
     assert {(one.down, one.up, one.policy, one.touches) for one in rules.tier} == {(2, 3, 11, 3)}
+
+
+def test_sources_are_those_of_traces() -> None:
+    assert get_args(Source) == ENUMS["source"]

@@ -15,7 +15,7 @@ from replayer.planning.plan import Plan, PlanOptions
 from replayer.planning.trace_selection import Selection
 from replayer.prediction.profile import CpuProfile, Profile, TierProfile
 from replayer.prediction.stations import Station
-from replayer.record.columns import TIERS
+from replayer.record.options import TIERS
 from replayer.schema import MOVES
 from tests.replayer import order_ledgers
 from tests.replayer.arrangements import oracle as rules

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from replayer.options.resolving import overlay_recipe, resolve_plan
-from replayer.planning.counts import BYS, By
 from replayer.planning.plan import Plan
 from replayer.questions.size import Sized, Sizing
 from replayer.questions.sizes import (
@@ -22,6 +21,7 @@ from replayer.questions.sizes import (
     size_gib,
     size_mib,
 )
+from replayer.record.options import BYS, By
 from tests.support import traces
 from tracegen.schema import Trace
 
