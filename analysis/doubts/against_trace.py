@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 import polars as pl
+from polars import col
 
 from analysis.doubts.integrity import make_doubts
 from analysis.runs.plan_order import kind_of
@@ -125,7 +126,7 @@ def _compare_rows(place: Path, info: RunInfo, plan: Path) -> Iterator[str]:
         for rows, moves in _stretches(place, info, plan):
             trades = _find_trades(rows, moves, plan)
             differences.update(_count_strange_rows(_undo_trades(rows, moves, trades), moves))
-            due = moves.filter(pl.col("position") < (info.executed_ops or 0))
+            due = moves.filter(col("position") < (info.executed_ops or 0))
             differences["missing moves"] += due.join(rows, on=AT, how="anti").height
     phrases = {name: f"{{:,}} rows have another {name}" for name in _VALUES} | _DIFFERENCES
     findings = [phrase.format(differences[name]) for name, phrase in phrases.items() if differences[name]]
@@ -141,7 +142,7 @@ _DIFFERENCES: Final = {
     "missing moves": "{:,} of its moves are missing",
 }
 _PLANNED: Final = " of the plan"
-_OF_REQUESTS: Final = pl.col("move").is_in([MOVES.index(move) for move in ("hit", "promote", "store")])
+_OF_REQUESTS: Final = col("move").is_in([MOVES.index(move) for move in ("hit", "promote", "store")])
 """Moves that a request's next step waits for.
 
 An eviction may run before its op is due, to make room for another op.
@@ -154,14 +155,14 @@ _OF_REQUEST: Final = ("request_id", "session_id", "user_id", "turn", "step", "qo
 
 def _find_trades(rows: pl.DataFrame, moves: pl.DataFrame, plan: Path) -> pl.DataFrame:
     """Return the rows made for another op of the plan on the same object, its `key`."""
-    own = moves.filter(_OF_REQUESTS).group_by("position").agg(pl.col("key").last())
+    own = moves.filter(_OF_REQUESTS).group_by("position").agg(col("key").last())
     both = rows.drop("key").join(moves.select(*AT, *_OF_REQUEST), on=AT, suffix=_PLANNED)
-    differs = pl.any_horizontal(pl.col(name) != pl.col(name + _PLANNED) for name in _OF_REQUEST)
+    differs = pl.any_horizontal(col(name) != col(name + _PLANNED) for name in _OF_REQUEST)
     strange = both.filter(differs).join(own, on="position").select(*AT, *_OF_REQUEST, "key")
     if strange.is_empty():
         return strange
     keys = strange["key"].unique().implode()
-    sharing = pl.scan_parquet(plan, glob=False).filter(pl.col("key").is_in(keys)).select(*_OF_REQUEST, "key")
+    sharing = pl.scan_parquet(plan, glob=False).filter(col("key").is_in(keys)).select(*_OF_REQUEST, "key")
     others = sharing.with_columns(_encode(name) for name in ("qos", "source")).unique().collect(engine="streaming")
     return strange.join(others, on=(*_OF_REQUEST, "key"), how="semi")
 
@@ -175,8 +176,8 @@ def _undo_trades(rows: pl.DataFrame, moves: pl.DataFrame, trades: pl.DataFrame) 
 def _count_strange_rows(rows: pl.DataFrame, moves: pl.DataFrame) -> dict[str, int]:
     """Count rows that differ from the plan by column, that it lacks, and that are repeated."""
     both = rows.join(moves, on=AT, how="left", suffix=_PLANNED)
-    known = both.filter(pl.col(f"op_id{_PLANNED}").is_not_null())
-    unlike = known.select((pl.col(name).ne_missing(pl.col(name + _PLANNED))).sum() for name in _VALUES)
+    known = both.filter(col(f"op_id{_PLANNED}").is_not_null())
+    unlike = known.select((col(name).ne_missing(col(name + _PLANNED))).sum() for name in _VALUES)
     return unlike.row(0, named=True) | {
         "unknown rows": both.height - known.height,
         "repeated rows": rows.height - rows.select(pl.struct(AT).n_unique()).item(),
@@ -184,19 +185,19 @@ def _count_strange_rows(rows: pl.DataFrame, moves: pl.DataFrame) -> dict[str, in
 
 
 def _encode(name: str) -> pl.Expr:
-    return pl.col(name).cast(pl.String).cast(pl.Enum(LOG_ENUMS[name])).to_physical()
+    return col(name).cast(pl.String).cast(pl.Enum(LOG_ENUMS[name])).to_physical()
 
 
 def _stretches(place: Path, info: RunInfo, moves: Path) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
     """Yield rows and planned moves of STRETCH positions at a time, with enums as codes."""
     codes = [_encode(name) for name in PLANNED_COLUMNS if name in LOG_ENUMS]
-    executed = pl.col("position") < (info.executed_ops or 0)
+    executed = col("position") < (info.executed_ops or 0)
     # Ops that a log lacks have no order.
     log = scan(parts(place)).filter(pl.lit(True) if has_plan(info) else executed)
     rows, planned = (
         table.select(PLANNED_COLUMNS).with_columns(codes) for table in (log, pl.scan_parquet(moves, glob=False))
     )
-    stretch_of = pl.col("position") // STRETCH
+    stretch_of = col("position") // STRETCH
     numbers = pl.concat([rows.select(stretch_of.unique()), planned.filter(executed).select(stretch_of.unique())])
     for number in numbers.collect(engine="streaming")["position"].unique().sort():
         is_in_stretch = stretch_of == number

@@ -44,7 +44,7 @@ STILL_RUNNING: Final = "still running: figures so far"
 
 def find_doubts(run: Evidence) -> list[Doubt]:
     """Find all doubts about one run, those that invalidate it first."""
-    checks = [check for check in CHECKS if run.prediction is None or check not in _OF_MEASURING]
+    checks = CHECKS if run.prediction is not None else (*CHECKS, *CHECKS_OF_MEASUREMENTS)
     doubts = [doubt for check in checks for doubt in check(run)]
     doubts += _check_warnings(run, {doubt.kind for doubt in doubts})
     return sort_doubts(doubts)
@@ -56,10 +56,10 @@ def sort_doubts(doubts: list[Doubt]) -> list[Doubt]:
 
 
 def _check_status(run: Evidence) -> Found:
-    if any(run.is_running):
+    if any(rank.is_running for rank in run.opened.ranks):
         yield Doubt("still running", STILL_RUNNING, "judge it when it has ended", invalidates=True)
-    for info, is_running in zip(run.infos, run.is_running, strict=True):
-        if info.status != "complete" and not is_running:
+    for info in (rank.info for rank in run.opened.ranks if not rank.is_running):
+        if info.status != "complete":
             status = "incomplete" if info.status == "running" else info.status
             whose = f"rank {info.rank or 0}" if len(run.infos) > 1 else "the run"
             text = f"{whose} is {status}: {info.reason or 'it was killed, or goes on elsewhere'}"
@@ -81,7 +81,8 @@ def _check_errors(run: Evidence) -> Found:
         after = "it" if failed == 1 else "them"
         dependent = f"{run.values['upstream_moves']:,} more could not be made after {after}"
         text = f"{format_count(failed, 'move')} failed and {dependent}"
-        text += f": {commonest(run.causes)}" if run.causes else ""
+        causes = run.opened.count_causes()
+        text += f": {commonest(causes)}" if causes else ""
         advice = "the column `error` of the log says why (docs/reading-logs.md)"
         yield Doubt("errors", text, advice, invalidates=True)
 
@@ -97,17 +98,14 @@ def _check_device_times(run: Evidence) -> Found:
         size, count = run.values[f"nvme_{side}_bytes"], run.values[f"nvme_{side}s"]
         device_s = run.values[f"nvme_device_{side}_s"]
         total_s = count * (run.values[f"nvme_{side}_mean_ms"] or 0) / 1e3
-        if not size or not total_s:
-            continue
-        rate, share = size / GIB / device_s if device_s else None, device_s / total_s
-        if rate is not None and rate > ONE_REQUEST_GIB_S:
-            text = f"device times of nvme {side}s say {rate:,.0f} GiB/s for one request"
-        elif size / count >= LARGE_BYTES and share < DEVICE_SHARE:
-            text = f"device times of nvme {side}s are {share:.2%} of their whole times, {total_s / count * 1e3:,.0f} ms"
-        else:
-            continue
-        advice = "do not quote them; find out what the replayer timed"
-        yield Doubt("device times", f"{text}: they do not cover the data", advice, invalidates=True)
+        text = ""
+        if device_s and size / GIB / device_s > ONE_REQUEST_GIB_S:
+            text = f"say {size / GIB / device_s:,.0f} GiB/s for one request"
+        elif total_s and size / count >= LARGE_BYTES and device_s < DEVICE_SHARE * total_s:
+            text = f"are {device_s / total_s:.2%} of their whole times, {total_s / count * 1e3:,.0f} ms"
+        if text:
+            text = f"device times of nvme {side}s {text}: they do not cover the data"
+            yield Doubt("device times", text, "do not quote them; find out what the replayer timed", invalidates=True)
 
 
 def _check_root(run: Evidence) -> Found:
@@ -154,16 +152,14 @@ def _check_unfinished(run: Evidence) -> Found:
     """Doubt times of requests if many were not done, or nobody knows how many."""
     if run.conditions.load.pace == "asap" or not run.values["requests"]:
         return
-    unfinished = run.values["unfinished_requests"]
+    unfinished, requests = run.values["unfinished_requests"], run.values["requests"]
     if unfinished is None:
         text = "the run does not say which requests its cut left unfinished: they count as done"
-        yield Doubt("unfinished requests", text, "replay it with this release, or quote rates")
-    elif unfinished > UNFINISHED_SHARE * run.values["requests"]:
-        of = f"{unfinished:,} of {format_count(run.values['requests'], 'request')}"
-        share = f"{unfinished / run.values['requests']:.0%}"
-        text = f"{of} ({share}) were not done at the end: times are of those due before them"
-        advice = "replay much longer than a request takes, or quote rates"
-        yield Doubt("unfinished requests", text, advice)
+        yield Doubt("unfinished requests", text, "quote rates")
+    elif unfinished > UNFINISHED_SHARE * requests:
+        of = f"{unfinished:,} of {format_count(requests, 'request')} ({unfinished / requests:.0%})"
+        text = f"{of} were not done at the end: times are of those due before them"
+        yield Doubt("unfinished requests", text, "replay much longer than a request takes, or quote rates")
 
 
 def _check_verification(run: Evidence) -> Found:
@@ -246,12 +242,8 @@ def _check_ranks(run: Evidence) -> Found:
     if unlike:
         text = f"its ranks ran under unlike conditions: {', '.join(unlike)}"
         yield Doubt("ranks", text, "replay all ranks with one command", invalidates=True)
-    storages = [(info.machine, info.storage or Storage()) for info in run.infos]
-    kinds = {
-        (machine.cpu, machine.cores, storage.filesystem, storage.device_model)
-        for machine, storage in storages
-        if machine is not None
-    }
+    storages = [(info.machine, info.storage or Storage()) for info in run.infos if info.machine is not None]
+    kinds = {(machine.cpu, machine.cores, drive.filesystem, drive.device_model) for machine, drive in storages}
     if len(kinds) > 1:
         text = f"its ranks ran on {len(kinds)} kinds of machines, merged here"
         yield Doubt("unlike machines", text, "say so next to every figure, or replay on each kind")
@@ -269,7 +261,7 @@ def _check_size(run: Evidence) -> Found:
         return
     preconditioned = [info.precondition.gib or 0 for info in run.infos if info.precondition is not None]
     before = sum(preconditioned) * GIB
-    each = (written + before) / len(run.devices)
+    each = (written + before) / len({(info.host, info.device) for info in run.infos})
     if each < DEVICE_CACHE_BYTES:
         text = f"{each / GIB:.2f} GiB written to a device: less than a drive's own cache may hold"
         advice = "replay more data than the drive's DRAM and SLC caches hold, or pass --precondition"
@@ -311,21 +303,12 @@ def _check_warnings(run: Evidence, kinds: set[str]) -> Found:
             yield Doubt("replayer", text, "read it as a warning of the replayer itself")
 
 
-CHECKS: Final[tuple[Callable[[Evidence], Found], ...]] = (
+_Checks = tuple[Callable[[Evidence], Found], ...]
+CHECKS: Final[_Checks] = (
     _check_status,
-    _check_length,
     _check_errors,
     _check_ranks,
-    _check_root,
-    check_pauses,
-    check_page_cache,
-    check_counters,
-    check_foreign_io,
-    _check_device_times,
     _check_emulation,
-    _check_comparison,
-    check_busy_machine,
-    check_cpu_waits,
     _check_schedule,
     _check_bottleneck,
     _check_drain,
@@ -334,15 +317,20 @@ CHECKS: Final[tuple[Callable[[Evidence], Found], ...]] = (
     _check_unfinished,
     _check_verification,
     _check_percentiles,
-    _check_size,
     _check_sessions,
     check_profile,
 )
-_OF_MEASURING: Final = frozenset(
-    (
-        *(_check_length, _check_root, _check_size, _check_device_times),
-        *(_check_comparison, check_pauses, check_page_cache, check_counters, check_foreign_io),
-        *(check_busy_machine, check_cpu_waits),
-    )
+CHECKS_OF_MEASUREMENTS: Final[_Checks] = (
+    _check_length,
+    _check_root,
+    check_pauses,
+    check_page_cache,
+    check_counters,
+    check_foreign_io,
+    _check_device_times,
+    _check_comparison,
+    check_busy_machine,
+    check_cpu_waits,
+    _check_size,
 )
 """Checks for faults that only a measurement can have: a predicted run used no device."""

@@ -1,11 +1,12 @@
 """The evidence that doubts are derived from."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from analysis.log.steadiness import Steadiness
-from analysis.runs.run import Doubt
+from analysis.runs.run import Doubt, Run
 from analysis.runs.samples import Moved
 from replayer.schema import Conditions, PredictionInfo, RunInfo
 
@@ -18,29 +19,19 @@ class Evidence:
     """The evidence that doubts are derived from.
 
     Attributes:
-        infos: run.json of each rank.
-        is_running: whether each rank's process is still running.
-        values: the metrics.
-        nvme: bytes that the nvme tier read and wrote, by its log.
-        device: bytes that the devices under the cache directories moved; None if not counted.
-        process: bytes that the kernel moved on devices for the replayer's processes; None if the
-            kernel does not count them.
-        host_cores: the cores of all hosts; None if run.json does not name them.
-        causes: failed moves by cause, from the log's column `error`.
-        steadiness: when the run was steady; None if that is not known.
-        is_steady_window: whether the window begins where the run became steady.
+        opened: the run.
+        values: its metrics.
+        steadiness: when it was steady; None if that is not known.
     """
 
-    infos: list[RunInfo]
-    is_running: list[bool]
+    opened: Run
     values: Values
-    nvme: Moved
-    device: Moved | None
-    process: Moved | None
-    host_cores: int | None
-    causes: Mapping[str, int] = field(default_factory=dict)
     steadiness: Steadiness | None = None
-    is_steady_window: bool = False
+
+    @property
+    def infos(self) -> list[RunInfo]:
+        """The run.json of each rank."""
+        return self.opened.infos
 
     @property
     def conditions(self) -> Conditions:
@@ -57,10 +48,20 @@ class Evidence:
         """Whether the nvme tier is emulated or throttled: its figures are not those of a device."""
         return self.conditions.devices.has_simulated_nvme or "nvme" in (self.conditions.devices.throttle or {})
 
-    @property
-    def devices(self) -> set[tuple[str | None, str | None]]:
-        """The host and the device of each cache directory."""
-        return {(info.host, info.device) for info in self.infos}
+    @cached_property
+    def nvme(self) -> Moved:
+        """The bytes that the nvme tier read and wrote, by its log."""
+        return self.opened.sum_moved()
+
+    @cached_property
+    def device(self) -> Moved | None:
+        """The bytes that the devices under the cache directories moved; None if not counted."""
+        return self.opened.sum_counted(by_process=False)
+
+    @cached_property
+    def process(self) -> Moved | None:
+        """The bytes that devices moved for the replayer's processes; None if the kernel does not count them."""
+        return self.opened.sum_counted(by_process=True)
 
 
 Found = Iterator[Doubt]

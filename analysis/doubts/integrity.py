@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 import polars as pl
+from polars import col
 
 from analysis.doubts.counts import flatten_totals
 from analysis.log.columns import MAX_NS, MAX_REQUESTS
@@ -33,7 +34,7 @@ CLOCK_S: Final = 1e-6  # seconds in run.json are floats, those of the log intege
 PLAN_COLUMNS: Final = ("op_id", "seq", "move", "key", "from_tier", "to_tier", "size_bytes")
 HASHED_OPS: Final = CHECKPOINT_OPS * 64  # the ops whose moves are sorted at once
 
-_FROM, _TO = pl.col("from_tier").is_not_null(), pl.col("to_tier").is_not_null()
+_FROM, _TO = col("from_tier").is_not_null(), col("to_tier").is_not_null()
 _SHAPE: Final = {  # by kinds of move: the tiers that their rows must and must not name
     ("hit", "promote", "drop"): _FROM & ~_TO,
     ("store",): ~_FROM & _TO,
@@ -64,18 +65,16 @@ def refuse_impossible_rows(run: Run) -> None:
 
 def _impossible_rows(info: RunInfo) -> dict[str, pl.Expr]:
     """Return tests for rows that no replay writes, by description."""
-    shapes = [pl.col("move").is_in(moves) & ~shape for moves, shape in _SHAPE.items()]
-    least = [pl.col("least")]
+    shapes = [col("move").is_in(moves) & ~shape for moves, shape in _SHAPE.items()]
+    least = [col("least")]
     if not info.conditions.devices.gds:  # cuFile's clock differs from the host's, and from a GPU's
         for side, tier in (("read", "from_tier"), ("write", "to_tier")):
-            least.append(pl.when(pl.col(tier) != "gpu").then(f"least_host_{side}_ns"))
+            least.append(pl.when(col(tier) != "gpu").then(f"least_host_{side}_ns"))
     too_much = (
-        (pl.col("most_ns") > MAX_NS)
-        | (pl.col("most_stamp_ns") > MAX_STAMP_NS)
-        | (pl.col("most_request_id") >= MAX_REQUESTS)
+        (col("most_ns") > MAX_NS) | (col("most_stamp_ns") > MAX_STAMP_NS) | (col("most_request_id") >= MAX_REQUESTS)
     )
     return {
-        "nulls where a replay leaves none": (pl.col("nulls") > 0).any(),
+        "nulls where a replay leaves none": (col("nulls") > 0).any(),
         "numbers below 0, or times that run backwards or do not add up": (pl.min_horizontal(least) < 0).any(),
         "numbers that are too large, moves of days or runs of years": too_much.any(),
         "moves between tiers that do not go together": pl.any_horizontal(shape.any() for shape in shapes),
@@ -107,7 +106,7 @@ def _compare_rows(info: RunInfo, cells: pl.DataFrame) -> Iterator[str]:
     rank = info.rank or 0
     if others := {*cells["least_rank"], *cells["most_rank"]} - {rank}:
         yield f"rows of rank {max(others)} are in the log of rank {rank}"
-    last_position = cells.select(pl.col("most_position").max()).item()
+    last_position = cells.select(col("most_position").max()).item()
     # A run that was cut may have begun ops beyond its prefix.
     if info.cut_s is None and info.executed_ops is not None and last_position >= info.executed_ops:
         yield f"the log goes on to op {last_position:,}, run.json says that {info.executed_ops:,} were executed"
@@ -115,8 +114,8 @@ def _compare_rows(info: RunInfo, cells: pl.DataFrame) -> Iterator[str]:
     if warmup is None:
         return
     ops = warmup.ops or 0
-    misplaced = pl.when("warmup").then(pl.col("most_position") >= ops).otherwise(pl.col("least_position") < ops)
-    begin = pl.col("start_ns").filter(~pl.col("warmup")).min()
+    misplaced = pl.when("warmup").then(col("most_position") >= ops).otherwise(col("least_position") < ops)
+    begin = col("start_ns").filter(~col("warmup")).min()
     is_misplaced, begin_ns = cells.select(misplaced.any(), begin).row(0)
     if is_misplaced:
         yield "rows are marked as warm-up at other places than run.json says"
@@ -127,7 +126,7 @@ def _compare_rows(info: RunInfo, cells: pl.DataFrame) -> Iterator[str]:
 def _compare_times(run: Run, place: Path, info: RunInfo) -> Iterator[str]:
     """Compare the times of one log with its run.json, and with its counters."""
     window = info.window or Window()
-    issued_s = run.cells[place].select(pl.col("last_start_ns").max()).item() / 1e9
+    issued_s = run.cells[place].select(col("last_start_ns").max()).item() / 1e9
     if window.issued_s is not None and abs(window.issued_s - issued_s) > CLOCK_S:
         yield f"the last move began {issued_s:.3f} s into the log, run.json says {window.issued_s:.3f} s"
     last_s = (run.last_ns[place] or 0) / 1e9
@@ -204,15 +203,15 @@ def fingerprint_rows(
         The fingerprint, and the fingerprint at each checkpoint.
     """
     codes = [
-        pl.col(name).cast(pl.Enum(words)).to_physical().cast(pl.Int64)
+        col(name).cast(pl.Enum(words)).to_physical().cast(pl.Int64)
         for name, words in (("move", MOVES), ("from_tier", TIERS), ("to_tier", TIERS))
     ]
     if executed_ops is not None:
-        rows = rows.filter(pl.col("position") < executed_ops)
-    rows = rows.with_columns(codes).select("position", pl.col(PLAN_COLUMNS).cast(pl.Int64).fill_null(-1))
+        rows = rows.filter(col("position") < executed_ops)
+    rows = rows.with_columns(codes).select("position", col(PLAN_COLUMNS).cast(pl.Int64).fill_null(-1))
     hashed = hashlib.sha256(version.to_bytes(8, "little"))
     checkpoints = list[str]()
-    stretch_of = pl.col("position") // HASHED_OPS
+    stretch_of = col("position") // HASHED_OPS
     for stretch in rows.select(stretch_of.unique()).collect(engine="streaming")["position"].sort():
         ordered = rows.filter(stretch_of == stretch).collect(engine="streaming").sort("position", "seq")
         blocks = ordered["position"].to_numpy() // CHECKPOINT_OPS

@@ -45,7 +45,7 @@ def check_busy_machine(run: Evidence) -> Found:
     stolen = run.values["steal_cpu"]
     if share is None or share <= BUSY_MACHINE:
         return
-    text = f"others kept {cores:.2f} of {run.host_cores} cores busy: processes, or the kernel for this run's I/O"
+    text = f"others kept {cores:.2f} of {run.opened.host_cores} cores busy: processes, or the kernel for this run's I/O"
     if stolen and stolen >= 0.005:
         text += f", other machines took {stolen:.2f} (steal)"
     advice = "replay it on a machine that runs nothing else: its times include waits for a CPU"
@@ -165,7 +165,7 @@ def check_steadiness(run: Evidence) -> Found:
     """Doubt a run whose throughput or P95 still changed inside its window."""
     steadiness = run.steadiness
     if run.conditions.span.begins_steady:
-        if not run.is_steady_window:
+        if run.opened.steady_ns is None:
             why = "is too short to tell" if steadiness is None else "never was steady"
             text = f"the run {why}: all of it is measured"
             advice = "replay longer, or name a warm-up in seconds"

@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 import polars as pl
+from polars import col
 
 from analysis.log.columns import (
     BLOCKED,
@@ -30,10 +31,10 @@ from analysis.log.quantiles import Classes, Ints, pack_classes, unpack_classes
 from replayer.schema import LOG_ENUMS
 
 SUMS: Final = {
-    "tokens": pl.col("tokens"),
-    "new_tokens": pl.col("new_tokens"),
+    "tokens": col("tokens"),
+    "new_tokens": col("new_tokens"),
     "size_bytes": SIZE,
-    **{name: pl.col(name) for name in TIMES},
+    **{name: col(name) for name in TIMES},
     "io_ns": IO,
     "queue_ns": QUEUE,
     "plan_wait_ns": PLAN_WAIT,
@@ -48,14 +49,14 @@ _NUMBERS: Final = ("position", "seq", "request_id", "tokens", "new_tokens", "siz
 
 def make_class(name: str) -> tuple[pl.Expr, int]:
     """Return an enum column as a class to group by: its codes, and the number of its words."""
-    return pl.col(name).to_physical(), len(LOG_ENUMS[name])
+    return col(name).to_physical(), len(LOG_ENUMS[name])
 
 
 _ENUM_CLASSES: Final[Classes] = {name: make_class(name) for name in LOG_ENUMS}
 _CELL_CLASSES: Final[Classes] = {
     **_ENUM_CLASSES,
-    "warmup": (pl.col("warmup"), 2),
-    "first": (pl.col("seq") == 0, 2),
+    "warmup": (col("warmup"), 2),
+    "first": (col("seq") == 0, 2),
     "size_class": (SIZE_CLASS, 32),
 }
 
@@ -77,7 +78,7 @@ def sum_by_cell(rows: pl.LazyFrame, executed_ops: int | None = None) -> pl.DataF
         - least_host_{read,write}_ns: that of the part of a read or write outside system calls;
         - most_stamp_ns and most_ns (of times).
     """
-    beyond = pl.lit(False) if executed_ops is None else pl.col("position") >= executed_ops
+    beyond = pl.lit(False) if executed_ops is None else col("position") >= executed_ops
     classes = {**_CELL_CLASSES, "beyond": (beyond, 2)}
     cells = rows.group_by(pack_classes(classes).alias("code")).agg(*_sums(), *_extremes()).collect(engine="streaming")
     codes = _unpack(cells, classes)
@@ -97,17 +98,17 @@ def _sums() -> list[pl.Expr]:
 def _extremes() -> list[pl.Expr]:
     """Return the first and last values of a cell, and those by which it shows rows that no replay writes."""
     required = ["warmup", *(name for name in KEPT if name not in OPTIONAL)]
-    rest = IO - pl.col("read_ns") - pl.col("write_ns")
+    rest = IO - col("read_ns") - col("write_ns")
     least = pl.min_horizontal(*STAMPS, *TIMES, *_NUMBERS, WINDOW_WAIT, ORDER_WAIT, BLOCKED, QUEUE, IO, rest)
     return [
-        pl.col("start_ns").min(),
-        pl.col("start_ns").max().alias("last_start_ns"),
-        pl.col("end_ns").max(),
-        *(pl.col(name).min().alias(f"least_{name}") for name in ("position", "rank")),
-        *(pl.col(name).max().alias(f"most_{name}") for name in ("position", "rank", "request_id")),
-        pl.sum_horizontal(pl.col(name).null_count() for name in required).alias("nulls"),
+        col("start_ns").min(),
+        col("start_ns").max().alias("last_start_ns"),
+        col("end_ns").max(),
+        *(col(name).min().alias(f"least_{name}") for name in ("position", "rank")),
+        *(col(name).max().alias(f"most_{name}") for name in ("position", "rank", "request_id")),
+        pl.sum_horizontal(col(name).null_count() for name in required).alias("nulls"),
         least.min().alias("least"),
-        *((pl.col(f"{way}_ns") - pl.col(f"device_{way}_ns")).min().alias(f"least_host_{way}_ns") for way in TOUCHES),
+        *((col(f"{way}_ns") - col(f"device_{way}_ns")).min().alias(f"least_host_{way}_ns") for way in TOUCHES),
         pl.max_horizontal(*STAMPS).max().alias("most_stamp_ns"),
         pl.max_horizontal(*TIMES, IO, QUEUE).max().alias("most_ns"),
     ]
@@ -124,7 +125,7 @@ def sum_within(rows: pl.LazyFrame, begin: int, end: int) -> pl.DataFrame:
         end: end of the span in ns.
     """
     inside = share(begin, end)
-    steady = ~pl.col("warmup")
+    steady = ~col("warmup")
     sums = {name: (value * inside).sum() - (value * steady).sum() for name, value in SUMS.items()}
     grouped = rows.group_by(pack_classes(_ENUM_CLASSES).alias("code")).agg(**sums)
     cells = grouped.collect(engine="streaming")

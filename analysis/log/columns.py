@@ -3,31 +3,39 @@
 from typing import Final
 
 import polars as pl
+from polars import col
 
 from replayer.schema import LOG_ENUMS, TIERS, WAITS
 
 GIB: Final = 2**30
-OK: Final = pl.col("status") == "ok"
-SIZE: Final = pl.col("size_bytes")
-SERVED: Final = pl.col("move").is_in(["hit", "promote"])  # a read that found its object
-READS: Final = pl.col("move").is_in(["hit", "promote", "miss"])
-STORED: Final = pl.col("move") == "store"
-FIRST_TOUCH: Final = (pl.col("op") == "write") & pl.col("move").is_in(["store", "bypass"])
+
+
+def is_move(*kinds: str) -> pl.Expr:
+    """Return whether a row is a move of one of some kinds."""
+    return col("move").is_in(kinds)
+
+
+OK: Final = col("status") == "ok"
+SIZE: Final = col("size_bytes")
+SERVED: Final = is_move("hit", "promote")  # a read that found its object
+READS: Final = is_move("hit", "promote", "miss")
+STORED: Final = is_move("store")
+FIRST_TOUCH: Final = (col("op") == "write") & is_move("store", "bypass")
 """The row of a write op that is not an eviction: no cache could have held its object before."""
-PROMPT: Final = (pl.col("phase") == "prefill") & (READS | (FIRST_TOUCH & (pl.col("source") != "rag")))
+PROMPT: Final = (col("phase") == "prefill") & (READS | (FIRST_TOUCH & (col("source") != "rag")))
 """Rows of prompts: reads and first touches. Documents that RAG ingests do not belong to a prompt."""
-_IS_DEMOTE: Final = pl.col("move") == "demote"
-_IS_COPY: Final = pl.col("move") == "copy"
+_IS_DEMOTE: Final = is_move("demote")
+_IS_COPY: Final = is_move("copy")
 CAUSE: Final = pl.when(_IS_DEMOTE).then(1).when(_IS_COPY).then(2).otherwise(0)
 """Why bytes are moved: 0 for the request, 1 to make room, 2 to have a copy in a slower tier."""
 CAUSE_NAMES: Final = ("foreground", "eviction", "copy")
-FOR_OTHERS: Final = pl.col("move").is_in(["demote", "drop", "copy"])
+FOR_OTHERS: Final = is_move("demote", "drop", "copy")
 """Evictions and copies, which a request makes for others; the next one waits for that room, too."""
-QUEUE: Final = pl.col("start_ns") - pl.col("ready_ns")
-PLAN_WAIT: Final = pl.col("ready_ns") - pl.col("due_ns")
-IO: Final = pl.col("end_ns") - pl.col("start_ns")
-WINDOW_WAIT: Final = pl.col("window_ns")
-ORDER_WAIT: Final = pl.col("order_ns")
+QUEUE: Final = col("start_ns") - col("ready_ns")
+PLAN_WAIT: Final = col("ready_ns") - col("due_ns")
+IO: Final = col("end_ns") - col("start_ns")
+WINDOW_WAIT: Final = col("window_ns")
+ORDER_WAIT: Final = col("order_ns")
 BLOCKED: Final = PLAN_WAIT - WINDOW_WAIT - ORDER_WAIT  # the cause is in `waited_for`
 CAUSES: Final = (*WAITS, "order", "window")
 """The causes for which a move may wait before it is ready."""
@@ -35,14 +43,12 @@ SIZE_CLASS: Final = ((63 - SIZE.bitwise_leading_zeros().cast(pl.Int8)) // 2).cli
 """Size class n: objects of at least 4^n and less than 4^(n+1) bytes."""
 
 TOUCHES: Final = {
-    "read": ("from_tier", OK & pl.col("move").is_in(["hit", "promote", "demote", "copy"])),
-    "write": ("to_tier", OK & pl.col("move").is_in(["store", "demote", "copy"])),
+    "read": ("from_tier", OK & is_move("hit", "promote", "demote", "copy")),
+    "write": ("to_tier", OK & is_move("store", "demote", "copy")),
 }
 """By direction: the column that names the tier, and all moves that touch it."""
 SIDES: Final = {
-    f"{tier}_{side}": touching & (pl.col(column) == tier)
-    for tier in TIERS
-    for side, (column, touching) in TOUCHES.items()
+    f"{tier}_{side}": touching & (col(column) == tier) for tier in TIERS for side, (column, touching) in TOUCHES.items()
 }
 """By tier and direction, e.g. `nvme_read`: the moves that read or wrote the tier."""
 
@@ -75,7 +81,7 @@ def share(begin: int, end: int) -> pl.Expr:
         end: end of the span in ns.
     """
     inside = (pl.min_horizontal("end_ns", end) - pl.max_horizontal("start_ns", begin)).clip(0)
-    starts_inside = pl.col("start_ns").is_between(begin, end).cast(pl.Float64)
+    starts_inside = col("start_ns").is_between(begin, end).cast(pl.Float64)
     return pl.when(IO > 0).then(inside / IO).otherwise(starts_inside)
 
 
@@ -90,4 +96,4 @@ def waited(cause: str, plan_wait: pl.Expr = PLAN_WAIT) -> pl.Expr:
         return WINDOW_WAIT
     if cause == "order":
         return ORDER_WAIT
-    return (plan_wait - WINDOW_WAIT - ORDER_WAIT) * pl.col("waited_for").eq_missing(cause)
+    return (plan_wait - WINDOW_WAIT - ORDER_WAIT) * col("waited_for").eq_missing(cause)

@@ -6,6 +6,7 @@ from typing import Final
 
 import polars as pl
 from msgspec.structs import asdict
+from polars import col
 
 from analysis.log.quantiles import sort
 from analysis.log.requests import REQUEST
@@ -14,16 +15,16 @@ from replayer.schema import LOG_ENUMS, RunInfo, Unfinished
 UNTIMED: Final = ("generation",)
 """The measures that exist under pace asap, which makes all requests due at once."""
 REQUEST_TIMES: Final = {
-    "io": pl.col("io_ns"),
-    "queue": pl.col("queue_ns"),
-    "plan_wait": pl.col("plan_wait_ns"),
-    "lateness": pl.col("start_ns") - pl.col("due_ns"),
-    "ttfb": pl.col("prefill_end_ns") - pl.col("due_ns"),
-    "generation": pl.col("generation_ns"),
-    "e2e": pl.col("done_ns") - pl.col("due_ns"),
+    "io": col("io_ns"),
+    "queue": col("queue_ns"),
+    "plan_wait": col("plan_wait_ns"),
+    "lateness": col("start_ns") - col("due_ns"),
+    "ttfb": col("prefill_end_ns") - col("due_ns"),
+    "generation": col("generation_ns"),
+    "e2e": col("done_ns") - col("due_ns"),
 }
 """The measures of a request, in ns."""
-_OPEN: Final = {"ttfb": pl.col("in_prefill"), "lateness": ~pl.col("has_begun")}
+_OPEN: Final = {"ttfb": col("in_prefill"), "lateness": ~col("has_begun")}
 """Whether a measure of a request may still grow; all others may until the request is done."""
 _ENDLESS: Final = 1 << 62
 _QOS: Final = dict(enumerate(LOG_ENUMS["qos"]))
@@ -74,7 +75,7 @@ def bound_requests(
         pl.DataFrame(asdict(info.unfinished or Unfinished()) | {"rank": rank}, schema=OPEN_COLUMNS, strict=False)
         for rank, info in enumerate(infos)
     ]
-    moved = [table.with_columns(pl.col("due_ns") + shift) for table, shift in zip(opened, shifts, strict=True)]
+    moved = [table.with_columns(col("due_ns") + shift) for table, shift in zip(opened, shifts, strict=True)]
     return RequestBounds(timed, due_from_ns, cut_ns, pl.concat(moved))
 
 
@@ -93,7 +94,7 @@ def select_counted(requests: pl.DataFrame, bounds: RequestBounds) -> pl.DataFram
     opened = pl.DataFrame(schema=OPEN_COLUMNS) if bounds.unfinished is None else bounds.unfinished
     opened = opened.select(
         *(REQUEST, "in_prefill"),
-        open_qos=pl.col("qos").cast(pl.UInt8),
+        open_qos=col("qos").cast(pl.UInt8),
         open_due_ns="due_ns",
         unfinished=pl.lit(value=True),
     )
@@ -103,26 +104,26 @@ def select_counted(requests: pl.DataFrame, bounds: RequestBounds) -> pl.DataFram
     reached = pl.lit(bounds.cut_ns, pl.Int64)
     counted = (
         joined.with_columns(
-            pl.col("unfinished", "in_prefill").fill_null(value=False),
-            has_begun=pl.col("due_ns").is_not_null(),
+            col("unfinished", "in_prefill").fill_null(value=False),
+            has_begun=col("due_ns").is_not_null(),
             all=pl.lit(0, pl.Int64),
             qos=pl.coalesce("qos", "open_qos"),
             due_ns=pl.coalesce("due_ns", "open_due_ns"),
         )
         .with_columns(
-            pl.col(summed).fill_null(strategy="zero"),
+            col(summed).fill_null(strategy="zero"),
             start_ns=pl.coalesce("start_ns", reached),
-            prefill_end_ns=_extend("prefill_end_ns", pl.col("in_prefill"), reached),
-            done_ns=_extend("done_ns", pl.col("unfinished"), reached),
+            prefill_end_ns=_extend("prefill_end_ns", col("in_prefill"), reached),
+            done_ns=_extend("done_ns", col("unfinished"), reached),
         )
         .drop("open_qos", "open_due_ns")
     )
-    is_past_warmup = ~pl.col("warmup").cast(pl.Boolean)
+    is_past_warmup = ~col("warmup").cast(pl.Boolean)
     if not bounds.timed:
         return counted.filter(is_past_warmup)
     if bounds.due_from_ns is not None:
-        is_past_warmup = pl.col("due_ns") >= bounds.due_from_ns
-    in_time = pl.lit(1) == 1 if bounds.cut_ns is None else pl.col("due_ns") < bounds.cut_ns
+        is_past_warmup = col("due_ns") >= bounds.due_from_ns
+    in_time = pl.lit(1) == 1 if bounds.cut_ns is None else col("due_ns") < bounds.cut_ns
     return counted.filter(is_past_warmup & in_time)
 
 
@@ -142,9 +143,9 @@ def keep_complete(requests: pl.DataFrame, measure: str, window: tuple[int, int],
         window: the measured time in ns.
         by: the column by whose values the first one is looked for.
     """
-    is_open = pl.col("unfinished") & _OPEN.get(measure, pl.col("unfinished"))
-    first_ns = pl.col("due_ns").filter(is_open).min().over(by)
-    is_complete = (pl.col("due_ns") < first_ns) & (2 * first_ns >= sum(window))
+    is_open = col("unfinished") & _OPEN.get(measure, col("unfinished"))
+    first_ns = col("due_ns").filter(is_open).min().over(by)
+    is_complete = (col("due_ns") < first_ns) & (2 * first_ns >= sum(window))
     return requests.filter(first_ns.is_null() | is_complete)
 
 
@@ -178,7 +179,7 @@ def _spread(rows: pl.DataFrame, value: pl.Expr, by: str, labels: dict[int, tuple
     """Return the distribution of a measure by the values of a column."""
     columns = {"measure": pl.String, "qos": pl.String}
     measured = rows.lazy().filter(value.is_not_null())
-    ((_, values),) = sort([measured], {by: (pl.col(by), 3)}, {"ms": value})
+    ((_, values),) = sort([measured], {by: (col(by), 3)}, {"ms": value})
     spread = values.spread([by])
     named = [labels[code] for code in spread.drop_in_place(by)]
     return pl.concat([pl.DataFrame(named, columns, orient="row"), spread], how="horizontal")

@@ -6,6 +6,7 @@ from functools import cached_property, partial
 from typing import Final
 
 import polars as pl
+from polars import col
 
 from analysis.log import counted
 from analysis.log.cells import SUMS, decode_words, make_class, sum_by_cell, sum_within
@@ -106,12 +107,12 @@ class Log:
     @property
     def moves(self) -> pl.LazyFrame:
         """The rows after the warm-up."""
-        return self.every_move.filter(~pl.col("warmup"))
+        return self.every_move.filter(~col("warmup"))
 
     @property
     def stretches(self) -> list[pl.LazyFrame]:
         """The rows after the warm-up, in stretches."""
-        return [stretch.filter(~pl.col("warmup")) for stretch in self.every_stretch]
+        return [stretch.filter(~col("warmup")) for stretch in self.every_stretch]
 
     @property
     def timed(self) -> bool:
@@ -121,7 +122,7 @@ class Log:
     @property
     def cells(self) -> pl.LazyFrame:
         """The cells without the warm-up."""
-        return self.every_cell.filter(~pl.col("warmup"))
+        return self.every_cell.filter(~col("warmup"))
 
     @cached_property
     def every_cell(self) -> pl.LazyFrame:
@@ -132,7 +133,7 @@ class Log:
     @cached_property
     def span(self) -> tuple[int, int] | None:
         """The first start and the last end in ns; None if all rows are warm-up."""
-        first, last = self.cells.select(pl.col("start_ns").min(), pl.col("end_ns").max()).collect().row(0)
+        first, last = self.cells.select(col("start_ns").min(), col("end_ns").max()).collect().row(0)
         return None if first is None else (first, last)
 
     @cached_property
@@ -170,11 +171,11 @@ class Log:
             end: end of the span in ns.
         """
         if (begin, end) not in self._within:
-            steady = ~pl.col("warmup")
-            straddling = (pl.col("end_ns") > end) | (pl.col("start_ns") < begin)
-            late = pl.col("warmup") & (pl.col("end_ns") >= begin)
+            steady = ~col("warmup")
+            straddling = (col("end_ns") > end) | (col("start_ns") < begin)
+            late = col("warmup") & (col("end_ns") >= begin)
             edges = self.every_move.filter((steady & straddling) | late)
-            numbers = pl.col(*SUMS).cast(pl.Float64)
+            numbers = col(*SUMS).cast(pl.Float64)
             whole = self.cells.select(*LOG_ENUMS, numbers)
             at_edges = sum_within(edges, begin, end).lazy().select(*LOG_ENUMS, numbers)
             self._within[begin, end] = pl.concat([whole, at_edges])
@@ -231,10 +232,10 @@ class Log:
     def _sort_times(self, side: str) -> Iterator[tuple[str, Sorted]]:
         """Sort the times of the moves in one direction, clock by clock."""
         tier, touching = TOUCHES[side]
-        count = self.cells.filter(touching).select(pl.col("rows").sum()).collect().item()
+        count = self.cells.filter(touching).select(col("rows").sum()).collect().item()
         rows = [stretch.filter(touching) for stretch in self.stretches]
-        total = pl.col(f"{side}_ns")
-        device = pl.col(f"device_{side}_ns")
+        total = col(f"{side}_ns")
+        device = col(f"device_{side}_ns")
         clocks = {"total": total, "device": device, "host": (total - device).clip(0), "queue": QUEUE}
         return sort(rows, {"tier": make_class(tier), **_SPLIT_CLASSES}, clocks, max(1, AT_ONCE // max(1, count)))
 

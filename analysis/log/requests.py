@@ -6,6 +6,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from polars import col
 
 from analysis.log.columns import (
     CAUSES,
@@ -18,11 +19,12 @@ from analysis.log.columns import (
     SERVED,
     SIZE,
     STAMPS,
+    is_move,
     waited,
 )
 from analysis.log.quantiles import ascending
 
-REQUEST: Final = (pl.col("rank").cast(pl.Int64) * MAX_REQUESTS + pl.col("request_id")).alias("request")
+REQUEST: Final = (col("rank").cast(pl.Int64) * MAX_REQUESTS + col("request_id")).alias("request")
 """Rank and request id as one number: grouping by one key is faster than by two."""
 
 Ints = NDArray[np.int64]
@@ -60,10 +62,10 @@ def sum_by_request(stretches: Sequence[pl.LazyFrame], token_ns: int, *, timed: b
     requests = pl.concat(parts)
     if len(parts) > 1:  # few requests are in more than one stretch; only these are aggregated again
         is_split = requests["request"].is_duplicated()
-        again = (getattr(pl.col(*values), how)() for how, values in aggregates.items())
+        again = (getattr(col(*values), how)() for how, values in aggregates.items())
         merged = requests.filter(is_split).group_by("request").agg(*again)
         requests = pl.concat([requests.filter(~is_split), merged])
-    requests = requests.filter(pl.col("due_ns").is_not_null())
+    requests = requests.filter(col("due_ns").is_not_null())
     if token_ns:
         requests = _with_generation(requests, stretches, token_ns)
     return _with_unions(requests, stretches) if timed else requests
@@ -72,21 +74,21 @@ def sum_by_request(stretches: Sequence[pl.LazyFrame], token_ns: int, *, timed: b
 def _aggregates(token_ns: int) -> dict[str, dict[str, pl.Expr]]:
     """Return the columns that requests have, by the way in which those of their rows become one."""
     own = ~FOR_OTHERS
-    steady = ~pl.col("warmup")
-    prefill = pl.col("phase") == "prefill"
-    moved = OK & pl.col("move").is_in(["hit", "promote", "store"])
-    tokens = pl.col("tokens").cast(pl.Int64)
-    generation = pl.col("new_tokens").cast(pl.Int64) * token_ns
+    steady = ~col("warmup")
+    prefill = col("phase") == "prefill"
+    moved = OK & is_move("hit", "promote", "store")
+    tokens = col("tokens").cast(pl.Int64)
+    generation = col("new_tokens").cast(pl.Int64) * token_ns
     return {
         "min": {
-            "qos": pl.col("qos").to_physical(),
-            "session_id": pl.col("session_id"),
+            "qos": col("qos").to_physical(),
+            "session_id": col("session_id"),
             **{name: pl.when(own).then(name) for name in ("due_ns", "start_ns")},
         },
         "max": {
-            "warmup": pl.col("warmup"),
+            "warmup": col("warmup"),
             "prefill_end_ns": pl.when(prefill & own).then("end_ns"),
-            "done_ns": pl.when(own).then(pl.col("end_ns") + generation),
+            "done_ns": pl.when(own).then(col("end_ns") + generation),
         },
         "sum": {
             "blocked_ns": PLAN_WAIT * own,
@@ -109,16 +111,16 @@ def _with_unions(requests: pl.DataFrame, stretches: Sequence[pl.LazyFrame]) -> p
         for stretch in rows
     )
     lengths = pl.concat(sum_unions(stretch) for stretch in loaded)
-    split = lengths.filter(pl.col("request").is_duplicated())["request"].unique().implode()
+    split = lengths.filter(col("request").is_duplicated())["request"].unique().implode()
     if len(split[0]):
-        is_split = pl.col("request").is_in(split)
+        is_split = col("request").is_in(split)
         whole = pl.concat(stretch.filter(is_split) for stretch in rows)
         lengths = pl.concat([lengths.filter(~is_split), sum_unions(whole)])
     times = lengths.select(
         "request",
         "io_ns",
-        queue_ns=pl.col("ready_ns") - pl.col("io_ns"),
-        plan_wait_ns=pl.col("due_ns") - pl.col("ready_ns"),
+        queue_ns=col("ready_ns") - col("io_ns"),
+        plan_wait_ns=col("due_ns") - col("ready_ns"),
     )
     return requests.join(times, on="request", how="left")
 
@@ -130,14 +132,14 @@ def _with_generation(requests: pl.DataFrame, stretches: Sequence[pl.LazyFrame], 
     further rows of its own are those that store the object in faster tiers.
     """
     op = (REQUEST, "position")
-    has_tokens = (pl.col("seq") == 0) & (pl.col("new_tokens") > 0)
-    tokens = pl.col("new_tokens").cast(pl.Int64)
-    ends = [stretch.filter(pl.col("seq") > 0, ~FOR_OTHERS).select(*op, "end_ns") for stretch in stretches]
+    has_tokens = (col("seq") == 0) & (col("new_tokens") > 0)
+    tokens = col("new_tokens").cast(pl.Int64)
+    ends = [stretch.filter(col("seq") > 0, ~FOR_OTHERS).select(*op, "end_ns") for stretch in stretches]
     later = pl.concat(rows.collect(engine="streaming") for rows in ends).lazy()
     # Few ops have several rows, so each stretch is joined by itself, and only those are kept.
     firsts = (stretch.filter(has_tokens).select(*op, tokens) for stretch in stretches)
     both = [rows.join(later, on=["request", "position"]).collect(engine="streaming") for rows in firsts]
-    done = (pl.col("end_ns") + pl.col("new_tokens") * token_ns).max().alias("op_done_ns")
+    done = (col("end_ns") + col("new_tokens") * token_ns).max().alias("op_done_ns")
     joined = requests.join(pl.concat(both).group_by("request").agg(done), on="request", how="left")
     return joined.with_columns(pl.max_horizontal("done_ns", "op_done_ns").alias("done_ns")).drop("op_done_ns")
 
@@ -156,10 +158,10 @@ def sum_unions(rows: pl.LazyFrame) -> pl.DataFrame:
         One row per request: io_ns (start to end), ready_ns (ready to end), due_ns (due to end).
     """
     bounds = rows.select(
-        low=pl.col("request").min(),
-        high=pl.col("request").max(),
-        first=pl.col("due_ns").min(),
-        last=pl.col("end_ns").max(),
+        low=col("request").min(),
+        high=col("request").max(),
+        first=col("due_ns").min(),
+        last=col("end_ns").max(),
     )
     low, high, first, last = bounds.collect(engine="streaming").row(0)
     if low is None:
@@ -167,12 +169,12 @@ def sum_unions(rows: pl.LazyFrame) -> pl.DataFrame:
         return pl.DataFrame(schema=dict.fromkeys(columns, pl.Int64))
     bits = (last - first).bit_length()
     if (high - low).bit_length() + bits > 63:
-        is_lower = pl.col("request") <= (low + high) // 2
+        is_lower = col("request") <= (low + high) // 2
         halves = (rows.filter(is_lower), rows.filter(~is_lower))
         return pl.concat([sum_unions(half) for half in halves])
 
     def pack(stamp: str) -> Ints:
-        packed = (pl.col("request") - low) * (1 << bits) + (pl.col(stamp) - first)
+        packed = (col("request") - low) * (1 << bits) + (col(stamp) - first)
         return ascending(rows.select(packed.alias(stamp)).collect(engine="streaming")[stamp])
 
     ends = pack("end_ns")

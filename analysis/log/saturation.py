@@ -5,6 +5,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from polars import col
 
 from analysis.log.columns import IO, SIZE
 from analysis.log.log import Log
@@ -29,10 +30,10 @@ def measure_busy_share(log: Log, touching: pl.Expr) -> float | None:
     """
     if log.window is None or log.window[0] == log.window[1]:
         return None
-    if not log.every_cell.filter(touching).select(pl.col("rows").sum()).collect().item():
+    if not log.every_cell.filter(touching).select(col("rows").sum()).collect().item():
         return None
     begin, end = log.window
-    stamps = log.every_move.filter(touching).select(pl.col("start_ns", "end_ns").clip(begin, end))
+    stamps = log.every_move.filter(touching).select(col("start_ns", "end_ns").clip(begin, end))
     # Moves outside the window were clipped to its edges, where they would bridge gaps.
     return covered_ns(stamps.filter(IO > 0).collect(engine="streaming")) / (end - begin)
 
@@ -70,16 +71,16 @@ def _by_part(log: Log, touching: pl.Expr) -> tuple[Floats, Floats]:
     )
     sums = {}
     for stamp in ("start_ns", "end_ns"):
-        at = (pl.col(stamp) - begin) * (PARTS / (end - begin))
+        at = (col(stamp) - begin) * (PARTS / (end - begin))
         part = at.floor().clip(0, PARTS).cast(pl.Int64).alias("part")
         late = 1 - (at.clip(0, PARTS) - part)
         table = (
             rows.group_by(part)
             .agg(
                 pl.len(),
-                pl.col("weight").sum(),
+                col("weight").sum(),
                 left=late.sum(),
-                bytes=(late * pl.col("weight")).sum(),
+                bytes=(late * col("weight")).sum(),
             )
             .collect(engine="streaming")
         )

@@ -6,6 +6,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from polars import col
 
 from analysis.log.columns import SIDES, SIZE, TOUCHES
 from analysis.log.log import Log
@@ -55,15 +56,15 @@ def find_steadiness(log: Log) -> Steadiness | None:
     slowest = next((tier for tier in reversed(TIERS) if tier in used), TIERS[-1])
     touching = pl.any_horizontal(moves for _, moves in TOUCHES.values())
     is_read = SIDES[f"{slowest}_read"]
-    is_inside = pl.col("end_ns").is_between(begin, begin + ROUNDS * width, closed="left")
+    is_inside = col("end_ns").is_between(begin, begin + ROUNDS * width, closed="left")
     rounds = (
         log.every_move.filter(is_inside & touching)
-        .group_by(((pl.col("end_ns") - begin) // width).alias("round"))
+        .group_by(((col("end_ns") - begin) // width).alias("round"))
         .agg(
             moves=pl.len(),
             bytes=SIZE.sum(),
             reads=is_read.sum(),
-            p95_ns=pl.col("read_ns").filter(is_read).quantile(0.95, "linear"),
+            p95_ns=col("read_ns").filter(is_read).quantile(0.95, "linear"),
         )
         .collect(engine="streaming")
     )

@@ -3,6 +3,7 @@
 from typing import Final
 
 import polars as pl
+from polars import col
 
 from analysis.log.columns import FIRST_TOUCH, MAX_REQUESTS, OK, PROMPT, READS, SERVED
 from analysis.log.log import Log
@@ -10,10 +11,10 @@ from analysis.metrics.metric import Declared, Metric
 from replayer.schema import TIERS
 from tracegen.schema import ENUMS
 
-_ROWS = pl.col("rows")
-_TOKENS = pl.col("tokens")
-_from_tier = pl.col("from_tier")
-_source = pl.col("source")
+_ROWS = col("rows")
+_TOKENS = col("tokens")
+_from_tier = col("from_tier")
+_source = col("source")
 
 
 def hit_rate(log: Log) -> pl.LazyFrame:
@@ -41,13 +42,13 @@ def hit_rate(log: Log) -> pl.LazyFrame:
     {tier}_hit_rate: hits that the tier served / reads from any tier.
     """
     hit = OK & SERVED
-    reads = READS & (pl.col("phase") == "prefill")
+    reads = READS & (col("phase") == "prefill")
     found = hit & reads
     per_request = (
         log.every_request.lazy()
-        .filter(pl.col("reads") > 0)
+        .filter(col("reads") > 0)
         .select(
-            hit_rate_requests=(pl.col("hits") / pl.col("reads")).mean(),
+            hit_rate_requests=(col("hits") / col("reads")).mean(),
         )
     )
     per_op = log.cells.select(
@@ -69,23 +70,23 @@ def hit_rate(log: Log) -> pl.LazyFrame:
 
 def _rate_sessions(log: Log) -> pl.LazyFrame:
     """Compute the distribution of hit rates over sessions."""
-    rank = pl.col("request") // MAX_REQUESTS
+    rank = col("request") // MAX_REQUESTS
     sessions = (
         log.every_request.lazy()
         .group_by(rank.alias("rank"), "session_id")
         .agg(
-            pl.col("prompt_tokens", "prompt_hit_tokens").sum(),
+            col("prompt_tokens", "prompt_hit_tokens").sum(),
         )
     )
-    rate = pl.col("prompt_hit_tokens") / pl.col("prompt_tokens")
+    rate = col("prompt_hit_tokens") / col("prompt_tokens")
     return (
-        sessions.filter(pl.col("prompt_tokens") > 0)
+        sessions.filter(col("prompt_tokens") > 0)
         .select(rate.alias("rate").sort())
         .select(
             # a list is added up in its order; a column in parts, which differ from call to call
-            hit_rate_sessions=pl.col("rate").implode().list.mean().first(),
-            hit_rate_sessions_p5=pl.col("rate").quantile(0.05, "linear"),
-            hit_rate_sessions_p50=pl.col("rate").quantile(0.5, "linear"),
+            hit_rate_sessions=col("rate").implode().list.mean().first(),
+            hit_rate_sessions_p5=col("rate").quantile(0.05, "linear"),
+            hit_rate_sessions_p50=col("rate").quantile(0.5, "linear"),
         )
     )
 

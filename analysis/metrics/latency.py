@@ -4,6 +4,7 @@ from itertools import product
 from typing import Final
 
 import polars as pl
+from polars import col
 
 from analysis.log.columns import GIB, SIDES, SIZE, TOUCHES
 from analysis.log.log import Log
@@ -66,7 +67,7 @@ def _efficiencies(log: Log) -> dict[str, pl.Expr]:
     """Divide each busy bandwidth by the one that was stated for its tier."""
     stated = {tier: log.targets.tier_gib_s.get(tier, (None, None)) for tier in TIERS}
     return {
-        f"{tier}_{direction}_efficiency": pl.col(f"{tier}_{direction}_busy_gib_s") / pl.lit(gib_s, pl.Float64)
+        f"{tier}_{direction}_efficiency": col(f"{tier}_{direction}_busy_gib_s") / pl.lit(gib_s, pl.Float64)
         for tier, rates in stated.items()
         for direction, gib_s in zip(TOUCHES, rates, strict=True)
     }
@@ -80,7 +81,7 @@ def _busy(log: Log, direction: str) -> pl.LazyFrame:
     sizes = dict(log.cells.filter(touching).group_by(column).agg(SIZE.sum()).collect().iter_rows())
     values = {}
     for tier in TIERS:
-        busy_ns = covered_ns(stamps.filter(pl.col(column) == tier))
+        busy_ns = covered_ns(stamps.filter(col(column) == tier))
         values[f"{tier}_{direction}_busy_gib_s"] = sizes[tier] / GIB / (busy_ns / 1e9) if busy_ns else None
     return pl.LazyFrame({name: [value] for name, value in values.items()}, dict.fromkeys(values, pl.Float64))
 

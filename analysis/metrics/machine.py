@@ -3,6 +3,7 @@
 from typing import Final
 
 import polars as pl
+from polars import col
 
 from analysis.log.log import Log
 from analysis.metrics.metric import Declared, Metric
@@ -17,14 +18,14 @@ def clip_interval_ns(log: Log) -> pl.Expr:
     """Return the part of each sample's interval between the warm-up and the cut, if any."""
     late = pl.lit(0.0)
     if log.cut_ns is not None:
-        late = (pl.col("time_ns") - log.cut_ns) / pl.col("interval_ns")
-    return pl.col("interval_ns") * (share_after_warm_up(log) - late.clip(0, 1)).clip(0)
+        late = (col("time_ns") - log.cut_ns) / col("interval_ns")
+    return col("interval_ns") * (share_after_warm_up(log) - late.clip(0, 1)).clip(0)
 
 
 def share_after_warm_up(log: Log) -> pl.Expr:
     """Return the share of each sample's interval after the warm-up."""
     begin = log.warm_end_ns if log.warm_end_ns is not None else 0
-    return ((pl.col("time_ns") - begin) / pl.col("interval_ns")).clip(0, 1)
+    return ((col("time_ns") - begin) / col("interval_ns")).clip(0, 1)
 
 
 def machine(log: Log) -> pl.LazyFrame:
@@ -46,14 +47,14 @@ def machine(log: Log) -> pl.LazyFrame:
     foreign_io_share: bytes that the device moved beyond those of the replayer's processes
         (/proc/self/io) / all bytes that it moved.
     """
-    io_time = log.rated.select(io_ns=(pl.col("read_ns") + pl.col("write_ns")).sum())
-    taken = pl.col("foreign_cpu") + pl.col("steal_cpu").fill_null(0)
+    io_time = log.rated.select(io_ns=(col("read_ns") + col("write_ns")).sum())
+    taken = col("foreign_cpu") + col("steal_cpu").fill_null(0)
     return (
         pl.concat([_cpu(log), _waits(log), io_time, _bytes(log)], how="horizontal")
         .with_columns(
             foreign_cpu_share=taken / pl.lit(log.host_cores, pl.Float64),
-            run_delay_share=pl.when(pl.col("io_ns") > 0).then(
-                pl.col("run_delay_s") * 1e9 / pl.col("io_ns"),
+            run_delay_share=pl.when(col("io_ns") > 0).then(
+                col("run_delay_s") * 1e9 / col("io_ns"),
             ),
         )
         .drop("io_ns")
@@ -66,46 +67,44 @@ def _cpu(log: Log) -> pl.LazyFrame:
     measured_ns = clip_interval_ns(log)
     ranks = log.device.group_by("host", "rank").agg(
         measured_ns.sum().alias("ns"),
-        *((pl.col(name) * measured_ns).sum() / measured_ns.sum() for name in names),
+        *((col(name) * measured_ns).sum() / measured_ns.sum() for name in names),
         _is_known("steal_cpu").alias("is_known"),
     )
     hosts = (
-        ranks.filter(pl.col("ns") > 0)
+        ranks.filter(col("ns") > 0)
         .group_by("host")
         .agg(
-            foreign_cpu=(pl.col("system_cpu").mean() - pl.col("process_cpu").sum()).clip(0),
-            steal_cpu=pl.when(pl.col("is_known").all()).then(pl.col("steal_cpu").mean()),
+            foreign_cpu=(col("system_cpu").mean() - col("process_cpu").sum()).clip(0),
+            steal_cpu=pl.when(col("is_known").all()).then(col("steal_cpu").mean()),
         )
     )
-    return hosts.select(
-        pl.when(pl.col(name).count() > 0).then(pl.col(name).sum()) for name in ("foreign_cpu", "steal_cpu")
-    )
+    return hosts.select(pl.when(col(name).count() > 0).then(col(name).sum()) for name in ("foreign_cpu", "steal_cpu"))
 
 
 def _is_known(name: str) -> pl.Expr:
     """Return whether every sample has a counter."""
-    return (pl.col(name).null_count() == 0) & (pl.len() > 0)
+    return (col(name).null_count() == 0) & (pl.len() > 0)
 
 
 def _waits(log: Log) -> pl.LazyFrame:
     """Compute how long workers waited for a CPU, quotas applied, and the process was stopped."""
-    interval = pl.col("interval_ns")
+    interval = col("interval_ns")
     measured_ns = clip_interval_ns(log)
     share = measured_ns / interval
-    delays = pl.col("sampler_delay_ns").fill_null(0) + pl.col("throttled_ns").fill_null(0)
+    delays = col("sampler_delay_ns").fill_null(0) + col("throttled_ns").fill_null(0)
     gap = interval - delays
     ranks = log.device.group_by("rank").agg(
         *(
-            pl.when(_is_known(f"{name}_ns")).then((pl.col(f"{name}_ns") * share).sum() / 1e9).alias(f"{name}_s")
+            pl.when(_is_known(f"{name}_ns")).then((col(f"{name}_ns") * share).sum() / 1e9).alias(f"{name}_s")
             for name in ("run_delay", "throttled")
         ),
         longest_gap_s=interval.filter(measured_ns > 0).max() / 1e9,
         paused_s=((gap / 1e9 - SAMPLE_S) * share).filter(gap > PAUSE_S * 1e9).sum(),
     )
-    run_delay = pl.col("run_delay_s")
+    run_delay = col("run_delay_s")
     return ranks.select(
         pl.when(run_delay.count() > 0).then(run_delay.sum()),
-        pl.col("throttled_s", "longest_gap_s", "paused_s").max(),
+        col("throttled_s", "longest_gap_s", "paused_s").max(),
     )
 
 
@@ -113,15 +112,15 @@ def _bytes(log: Log) -> pl.LazyFrame:
     """Compare the bytes that devices moved, each device once, with those of the replayer."""
     names = ("read_bytes", "written_bytes")
     weight = share_after_warm_up(log)
-    once = ~pl.col("shared")
-    sums = {name: (pl.col(name) * weight).filter(once).sum() for name in names}
-    sums |= {f"process_{name}": (pl.col(f"process_{name}") * weight).sum() for name in names}
-    known = {name: pl.col(name).filter(once).count() > 0 for name in names}
+    once = ~col("shared")
+    sums = {name: (col(name) * weight).filter(once).sum() for name in names}
+    sums |= {f"process_{name}": (col(f"process_{name}") * weight).sum() for name in names}
+    known = {name: col(name).filter(once).count() > 0 for name in names}
     known |= {f"process_{name}": _is_known(f"process_{name}") for name in names}
     totals = log.device.select(pl.when(known[name]).then(value).alias(name) for name, value in sums.items())
-    moved = pl.col("read_bytes") + pl.col("written_bytes")
+    moved = col("read_bytes") + col("written_bytes")
     foreign = sum(
-        ((pl.col(name) - pl.col(f"process_{name}")).clip(0) for name in names),
+        ((col(name) - col(f"process_{name}")).clip(0) for name in names),
         pl.lit(0.0),
     )
     return totals.select(foreign_io_share=pl.when(moved > 0).then(foreign / moved))

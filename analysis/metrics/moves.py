@@ -3,13 +3,14 @@
 from typing import Final
 
 import polars as pl
+from polars import col
 
-from analysis.log.columns import OK, SIDES, SIZE, TOUCHES
+from analysis.log.columns import OK, SIDES, SIZE, TOUCHES, is_move
 from analysis.log.log import Log
 from analysis.metrics.metric import MOVE_COUNTS, Declared, Metric
 from replayer.schema import MOVES, TIERS
 
-_ROWS = pl.col("rows")
+_ROWS = col("rows")
 
 
 def moves(log: Log) -> pl.LazyFrame:
@@ -30,18 +31,18 @@ def moves(log: Log) -> pl.LazyFrame:
     read, written = (
         pl.sum_horizontal(SIZE.filter(SIDES[f"{tier}_{direction}"]).sum() for tier in TIERS) for direction in TOUCHES
     )
-    first_bypass = (pl.col("move") == "bypass") & pl.col("first")
-    recomputed = (pl.col("move") == "miss") | first_bypass
+    first_bypass = is_move("bypass") & col("first")
+    recomputed = is_move("miss") | first_bypass
     return log.cells.select(
-        **{MOVE_COUNTS[kind]: _ROWS.filter(pl.col("move") == kind).sum() for kind in MOVES},
+        **{MOVE_COUNTS[kind]: _ROWS.filter(col("move") == kind).sum() for kind in MOVES},
         **{f"{touched}s": _ROWS.filter(rows).sum() for touched, rows in SIDES.items()},
         **{f"{touched}_bytes": SIZE.filter(rows).sum() for touched, rows in SIDES.items()},
         logged_ops=_ROWS.filter("first").sum(),
-        evictions=_ROWS.filter(pl.col("move").is_in(["demote", "drop"])).sum(),
+        evictions=_ROWS.filter(is_move("demote", "drop")).sum(),
         read_write_ratio=pl.when(written > 0).then(read / written),
-        recomputed_tokens=pl.col("tokens").filter(recomputed).sum(),
-        failed_moves=_ROWS.filter(pl.col("status") == "error").sum(),
-        upstream_moves=_ROWS.filter(pl.col("status") == "upstream").sum(),
+        recomputed_tokens=col("tokens").filter(recomputed).sum(),
+        failed_moves=_ROWS.filter(col("status") == "error").sum(),
+        upstream_moves=_ROWS.filter(col("status") == "upstream").sum(),
     )
 
 
@@ -53,12 +54,12 @@ def contents(log: Log) -> pl.LazyFrame:
     {tier}_left_bytes: Σ bytes of the same moves, in − out.
     {tier}_left_share: left_objects / left_objects of all tiers; null if no tier holds an object.
     """
-    moves_in = pl.col("move").is_in(["store", "demote", "copy"])
-    moves_out = pl.col("move").is_in(["demote", "drop", "promote", "delete"])
+    moves_in = is_move("store", "demote", "copy")
+    moves_out = is_move("demote", "drop", "promote", "delete")
 
     def remaining(value: pl.Expr, tier: str) -> pl.Expr:
-        entered = moves_in & (pl.col("to_tier") == tier)
-        left = moves_out & (pl.col("from_tier") == tier)
+        entered = moves_in & (col("to_tier") == tier)
+        left = moves_out & (col("from_tier") == tier)
         return value.filter(OK & entered).sum() - value.filter(OK & left).sum()
 
     totals = log.every_cell.select(
@@ -67,8 +68,7 @@ def contents(log: Log) -> pl.LazyFrame:
     )
     objects = pl.sum_horizontal(f"{tier}_left_objects" for tier in TIERS)
     return totals.with_columns(
-        pl.when(objects > 0).then(pl.col(f"{tier}_left_objects") / objects).alias(f"{tier}_left_share")
-        for tier in TIERS
+        pl.when(objects > 0).then(col(f"{tier}_left_objects") / objects).alias(f"{tier}_left_share") for tier in TIERS
     )
 
 

@@ -3,13 +3,14 @@
 from typing import Final
 
 import polars as pl
+from polars import col
 
 from analysis.log.columns import GIB, OK, SERVED, SIDES, SIZE, STORED, TOUCHES
 from analysis.log.log import Log
 from analysis.metrics.metric import Declared, Metric
 from replayer.schema import TIERS
 
-_TOKENS = pl.col("new_tokens").sum()
+_TOKENS = col("new_tokens").sum()
 
 
 def throughput(log: Log) -> pl.LazyFrame:
@@ -28,7 +29,7 @@ def throughput(log: Log) -> pl.LazyFrame:
     drained_bytes: Σ bytes read from and written to tiers × the share of start … end after the cut;
         0 in a run that was not cut.
     """
-    io_s = pl.col("io_ns").sum() / 1e9
+    io_s = col("io_ns").sum() / 1e9
     totals = log.cells.select(tokens_generated=_TOKENS)
     rates = log.rated.select(
         elapsed_s=log.elapsed_s,
@@ -43,7 +44,7 @@ def throughput(log: Log) -> pl.LazyFrame:
 def _begin_rate(log: Log) -> pl.LazyFrame:
     """Compute the rate at which requests began."""
     begin, end = log.window or (0, 0)
-    count = pl.col("start_ns").is_between(begin, end).sum()
+    count = col("start_ns").is_between(begin, end).sum()
     return log.every_request.lazy().select(requests_per_s=count / log.elapsed_s)
 
 
@@ -67,7 +68,7 @@ def steady(log: Log) -> pl.LazyFrame:
     steady_nvme_{direction}_gib_s: Σ bytes that nvme read or wrote × the same share / steady_s.
     """
     sizes = {
-        "steady_decode_read_gib_s": OK & SERVED & (pl.col("phase") == "decode"),
+        "steady_decode_read_gib_s": OK & SERVED & (col("phase") == "decode"),
         **{f"steady_nvme_{direction}_gib_s": SIDES[f"nvme_{direction}"] for direction in TOUCHES},
     }
     if log.window is None:  # the whole run is warm-up
@@ -76,7 +77,7 @@ def steady(log: Log) -> pl.LazyFrame:
     begin, end = log.window
     if log.cut_ns is None:
         begin = begin if log.warm_end_ns is None else log.warm_end_ns
-        end = log.cells.select(pl.col("last_start_ns").max()).collect().item()
+        end = log.cells.select(col("last_start_ns").max()).collect().item()
     seconds = (end - begin) / 1e9
     rates = {name: SIZE.filter(rows).sum() / GIB / seconds for name, rows in sizes.items()}
     return log.within(begin, end).select(
@@ -97,13 +98,13 @@ def data(log: Log) -> pl.LazyFrame:
     {tier}_prefill_write_bytes: the part of prefill_write_bytes that went to the tier.
     nvme_tokens_processed: Σ tokens of moves from or to nvme, including demotions and copies.
     """
-    decode, stored = OK & SERVED & (pl.col("phase") == "decode"), OK & STORED
+    decode, stored = OK & SERVED & (col("phase") == "decode"), OK & STORED
     totals = log.cells.select(
         decode_read_bytes=SIZE.filter(decode).sum(),
-        **{f"{tier}_decode_read_bytes": SIZE.filter(decode & (pl.col("from_tier") == tier)).sum() for tier in TIERS},
+        **{f"{tier}_decode_read_bytes": SIZE.filter(decode & (col("from_tier") == tier)).sum() for tier in TIERS},
         prefill_write_bytes=SIZE.filter(stored).sum(),
-        **{f"{tier}_prefill_write_bytes": SIZE.filter(stored & (pl.col("to_tier") == tier)).sum() for tier in TIERS},
-        nvme_tokens_processed=pl.col("tokens").filter(SIDES["nvme_read"] | SIDES["nvme_write"]).sum(),
+        **{f"{tier}_prefill_write_bytes": SIZE.filter(stored & (col("to_tier") == tier)).sum() for tier in TIERS},
+        nvme_tokens_processed=col("tokens").filter(SIDES["nvme_read"] | SIDES["nvme_write"]).sum(),
     )
     rates = log.rated.select(
         decode_read_gib_s=SIZE.filter(decode).sum() / GIB / log.elapsed_s,

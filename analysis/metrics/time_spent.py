@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 import polars as pl
+from polars import col
 
 from analysis.log.columns import CAUSES, OK, SERVED, SIDES, TOUCHES, waited
 from analysis.log.log import Log
@@ -56,30 +57,28 @@ def time_spent(log: Log) -> pl.LazyFrame:
 
 
 def _device_ns() -> pl.Expr:
-    return (pl.col("device_read_ns") + pl.col("device_write_ns")).sum()
+    return (col("device_read_ns") + col("device_write_ns")).sum()
 
 
 def _host_ns() -> pl.Expr:
-    return ((pl.col("read_ns") + pl.col("write_ns")).sum() - _device_ns()).clip(0)
+    return ((col("read_ns") + col("write_ns")).sum() - _device_ns()).clip(0)
 
 
 def _waits_ns() -> dict[str, pl.Expr]:
     """Sum the plan waits by their cause."""
-    return {cause: waited(cause, pl.col("plan_wait_ns")).sum() for cause in CAUSES}
+    return {cause: waited(cause, col("plan_wait_ns")).sum() for cause in CAUSES}
 
 
 def _sum_times(log: Log) -> pl.LazyFrame:
     return log.cells.select(
-        plan_wait_s=pl.col("plan_wait_ns").sum() / 1e9,
-        queue_s=pl.col("queue_ns").sum() / 1e9,
+        plan_wait_s=col("plan_wait_ns").sum() / 1e9,
+        queue_s=col("queue_ns").sum() / 1e9,
         **{f"{cause}_wait_s": wait / 1e9 for cause, wait in _waits_ns().items()},
         device_s=_device_ns() / 1e9,
         host_s=_host_ns() / 1e9,
-        verify_s=pl.col("verify_ns").sum() / 1e9,
+        verify_s=col("verify_ns").sum() / 1e9,
         **{
-            f"nvme_device_{direction}_s": (
-                pl.col(f"device_{direction}_ns").filter(SIDES[f"nvme_{direction}"]).sum() / 1e9
-            )
+            f"nvme_device_{direction}_s": (col(f"device_{direction}_ns").filter(SIDES[f"nvme_{direction}"]).sum() / 1e9)
             for direction in TOUCHES
         },
     )
@@ -94,11 +93,11 @@ def _find_bottleneck(log: Log, busy: float | None) -> pl.LazyFrame:
     counters = device_counters(log).select("cpu_share", "system_cpu_share")
     return pl.concat([counters, _find_largest(log)], how="horizontal").select(
         idle_s=pl.lit(idle_ns / 1e9),
-        bottleneck=pl.when(pl.col("cpu_share") >= _BUSY_CPU)
+        bottleneck=pl.when(col("cpu_share") >= _BUSY_CPU)
         .then(pl.lit("cpu"))
         .when(is_at_ceiling)
         .then(pl.lit("device"))
-        .when(pl.col("system_cpu_share") >= _BUSY_CPU)
+        .when(col("system_cpu_share") >= _BUSY_CPU)
         .then(pl.lit("cpu"))
         .when("are_workers_busy")
         .then("work")
@@ -116,8 +115,7 @@ def _is_at_ceiling(log: Log, sides: Sequence[str]) -> bool:
     if (measure_busy_share(log, touching) or 0) < _BUSY_DEVICE:
         return False
     spent = [
-        sum(pl.col(f"{clock}{side}_ns").filter(SIDES[f"nvme_{side}"]).sum() for side in sides)
-        for clock in ("", "device_")
+        sum(col(f"{clock}{side}_ns").filter(SIDES[f"nvme_{side}"]).sum() for side in sides) for clock in ("", "device_")
     ]
     all_ns, device_ns = log.cells.select(all=spent[0], device=spent[1]).collect().row(0)
     return bool(2 * device_ns >= all_ns) and measure_flatness(log, touching) >= _FLAT
@@ -125,14 +123,14 @@ def _is_at_ceiling(log: Log, sides: Sequence[str]) -> bool:
 
 def _find_largest(log: Log) -> pl.LazyFrame:
     """Name the largest part of the work and the longest wait, and say whether workers were busy."""
-    verify_ns = pl.col("verify_ns").sum()
+    verify_ns = col("verify_ns").sum()
     work = {"device": _device_ns(), "host": _host_ns(), "verify": verify_ns}
     waits = _waits_ns()
     waits |= {
-        "queue": pl.col("queue_ns").sum(),
-        "plan": pl.col("plan_wait_ns").sum() - pl.sum_horizontal(waits.values()),
+        "queue": col("queue_ns").sum(),
+        "plan": col("plan_wait_ns").sum() - pl.sum_horizontal(waits.values()),
     }
-    busy_ns = (pl.col("io_ns") + pl.col("verify_ns")).sum()
+    busy_ns = (col("io_ns") + col("verify_ns")).sum()
     return log.rated.select(
         are_workers_busy=busy_ns >= _BUSY_WORKERS * log.workers * log.elapsed_s * 1e9,
         is_work_longer=busy_ns >= pl.sum_horizontal(waits.values()),
@@ -168,9 +166,9 @@ def break_even(log: Log) -> pl.LazyFrame:
 
 
 def _break_even(tier: str) -> pl.Expr:
-    hits = OK & SERVED & (pl.col("from_tier") == tier)
-    read_ns = pl.col("read_ns").filter(hits).sum()
-    tokens = pl.col("tokens").filter(hits).sum()
+    hits = OK & SERVED & (col("from_tier") == tier)
+    read_ns = col("read_ns").filter(hits).sum()
+    tokens = col("tokens").filter(hits).sum()
     return pl.when(read_ns > 0).then(tokens / (read_ns / 1e9))
 
 

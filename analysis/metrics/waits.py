@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 import polars as pl
+from polars import col
 
 from analysis.log.columns import CAUSES, GIB
 from analysis.log.counted import REQUEST_TIMES
@@ -44,7 +45,7 @@ def waits(log: Log) -> pl.LazyFrame:
     values = _statistics(log.waits[0])
     values["other_mean_ms"] = _other(values)
     is_known = log.timed and log.request_bounds.unfinished is not None
-    unfinished = pl.col("unfinished").sum().cast(pl.Int64) if is_known else pl.lit(None, pl.Int64)
+    unfinished = col("unfinished").sum().cast(pl.Int64) if is_known else pl.lit(None, pl.Int64)
     requests = log.requests.lazy().select(requests=pl.len().cast(pl.Int64), unfinished_requests=unfinished)
     times = pl.LazyFrame({name: [value] for name, value in values.items()}, dict.fromkeys(values, pl.Float64))
     return pl.concat([requests, times, _causes(log)], how="horizontal")
@@ -52,7 +53,7 @@ def waits(log: Log) -> pl.LazyFrame:
 
 def _statistics(table: pl.DataFrame) -> dict[str, float | None]:
     """Return the statistics of all measures over all requests, by metric."""
-    rows = {row["measure"]: row for row in table.filter(pl.col("qos") == "all").iter_rows(named=True)}
+    rows = {row["measure"]: row for row in table.filter(col("qos") == "all").iter_rows(named=True)}
     return {
         f"{measure}_{stat}_ms": rows.get(measure, {}).get(f"{stat}_ms") for measure in REQUEST_TIMES for stat in STATS
     }
@@ -67,7 +68,7 @@ def find_lower_bounds(log: Log) -> dict[str, float]:
 
 def _first_bytes(table: pl.DataFrame) -> dict[str, float | None]:
     """Return the P95 of the time to first byte of each class, by metric."""
-    rows = table.filter(pl.col("measure") == "ttfb").iter_rows(named=True)
+    rows = table.filter(col("measure") == "ttfb").iter_rows(named=True)
     p95_ms = {row["qos"]: row["p95_ms"] for row in rows}
     return {f"{name}_ttfb_p95_ms": p95_ms.get(name) for name in ENUMS["qos"]}
 
@@ -86,14 +87,14 @@ def _causes(log: Log) -> pl.LazyFrame:
         return pl.LazyFrame(schema=dict.fromkeys(names, pl.Float64)).clear(1)
     e2e = REQUEST_TIMES["e2e"]
     parts = {
-        cause: pl.when(pl.col("blocked_ns") > 0)
-        .then(pl.col("plan_wait_ns") * (pl.col(f"{cause}_wait_ns") / pl.col("blocked_ns")))
+        cause: pl.when(col("blocked_ns") > 0)
+        .then(col("plan_wait_ns") * (col(f"{cause}_wait_ns") / col("blocked_ns")))
         .otherwise(0.0)
         .round()
         .cast(pl.Int64)  # whole nanoseconds: sums of floats depend on their order
         for cause in CAUSES
     }
-    waited = {**parts, "plan": pl.col("plan_wait_ns")}
+    waited = {**parts, "plan": col("plan_wait_ns")}
     means = log.complete_requests("plan_wait", "all").select(
         **{f"{cause}_wait_mean_ms": part.mean() / 1e6 for cause, part in parts.items()}
     )
@@ -113,11 +114,11 @@ def qos(log: Log) -> pl.LazyFrame:
         before the first token.
     """
     targets = log.targets
-    allowed_ms = targets.qos_ms_per_gib * pl.col("prefill_bytes") / GIB
+    allowed_ms = targets.qos_ms_per_gib * col("prefill_bytes") / GIB
     ttfb_ms = (REQUEST_TIMES["ttfb"] if log.timed else pl.lit(None, pl.Int64)) / 1e6
     kept, counts = {}, {}
     for code, name in enumerate(ENUMS["qos"]):
-        own = pl.col("qos") == code
+        own = col("qos") == code
         kept[f"{name}_compliance"] = (ttfb_ms <= targets.qos_ms[name] + allowed_ms).filter(own).mean()
         counts[f"{name}_requests"] = own.sum().cast(pl.Int64)
     known = {name: pl.lit(value, pl.Float64) for name, value in _first_bytes(log.waits[0]).items()}

@@ -3,6 +3,7 @@
 from typing import Final
 
 import polars as pl
+from polars import col
 
 from analysis.log.columns import OK, SIDES, SIZE, STORED
 from analysis.log.log import Log
@@ -30,8 +31,8 @@ def amplification(log: Log) -> pl.LazyFrame:
     per_day = nvme / log.elapsed_s * _DAY_S
     life = pl.lit(log.targets.tbw, pl.Float64) * 1e12
     drive = pl.lit(log.targets.drive_tb, pl.Float64) * 1e12
-    tokens = pl.col("tokens").filter(SIDES["nvme_read"]).sum()
-    generated = pl.col("new_tokens").sum()
+    tokens = col("tokens").filter(SIDES["nvme_read"]).sum()
+    generated = col("new_tokens").sum()
     totals = log.cells.select(
         read_amplification=pl.when(generated > 0).then(tokens / generated),
         nvme_write_amplification=pl.when(stored > 0).then(nvme / stored),
@@ -53,15 +54,15 @@ def device(log: Log) -> pl.LazyFrame:
     system_cpu_share: cores of the host that any process kept busy, including the replayer / all
         cores of the host, during the same time.
     """
-    is_own = ~pl.col("shared")  # a device that another rank samples, too, counts once
-    is_known = pl.col("read_bytes").filter(is_own).count() > 0
+    is_own = ~col("shared")  # a device that another rank samples, too, counts once
+    is_known = col("read_bytes").filter(is_own).count() > 0
     measured_ns = clip_interval_ns(log)
     total_ns = measured_ns.sum()
-    in_use = (pl.col("utilisation") * measured_ns).filter(is_own).sum()
-    in_use_ns = measured_ns.filter(is_own & pl.col("utilisation").is_not_null()).sum()
-    process = (pl.col("process_cpu") * measured_ns).sum()
-    system = (pl.col("system_cpu") / pl.col("host_cores") * measured_ns).sum()
-    ranks = pl.col("rank").n_unique()
+    in_use = (col("utilisation") * measured_ns).filter(is_own).sum()
+    in_use_ns = measured_ns.filter(is_own & col("utilisation").is_not_null()).sum()
+    process = (col("process_cpu") * measured_ns).sum()
+    system = (col("system_cpu") / col("host_cores") * measured_ns).sum()
+    ranks = col("rank").n_unique()
     return log.device.select(
         device_utilisation=in_use / pl.when(is_known).then(in_use_ns),
         cpu_share=pl.when(total_ns > 0).then(process / total_ns * ranks / log.cores),

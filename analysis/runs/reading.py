@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 import polars as pl
+from polars import col
 
 from replayer.schema import LOG_ENUMS, parts
 from tracegen.errors import InputError
@@ -61,7 +62,7 @@ def _explain(place: Path, error: Exception) -> InputError:
     """Name a word which no replay writes; else give the first line of Polars' error."""
     for name, known in LOG_ENUMS.items():
         try:
-            words = scan(parts(place)).select(pl.col(name).cast(pl.String).unique()).collect()
+            words = scan(parts(place)).select(col(name).cast(pl.String).unique()).collect()
         except _UNREADABLE:
             break
         if unknown := sorted(set(words[name].drop_nulls()) - set(known)):

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import polars as pl
 import pyarrow.parquet as pq
+from polars import col
 
 from analysis.log.cells import sum_by_cell
 from analysis.log.columns import KEPT, MAX_NS, SIDES, SIZE, STAMPS
@@ -145,13 +146,13 @@ class Run:
     @cached_property
     def last_ns(self) -> dict[Path, int | None]:
         """The last end of a move of each rank on its own clock; None for a log without rows."""
-        last = pl.col("end_ns").max()
+        last = col("end_ns").max()
         return {place: cells.select(last).item() for place, cells in self.cells.items()}
 
     @cached_property
     def sampled_ns(self) -> dict[Path, int | None]:
         """The end of the last sample by rank that has a device.parquet; None if that has no rows."""
-        last = pl.col("time_ns").max()
+        last = col("time_ns").max()
         return {place: samples.select(last).item() for place, samples in self.samples.items()}
 
     @cached_property
@@ -185,7 +186,7 @@ class Run:
             for place, files in self.files.items()
         }
         for place, files in self.files.items():
-            words = [pl.col(name).cast(pl.Enum(known)) for name, known in LOG_ENUMS.items()]
+            words = [col(name).cast(pl.Enum(known)) for name, known in LOG_ENUMS.items()]
             rows = scan(files).with_columns(words).select("warmup", *KEPT)
             with explain_unreadable(place):
                 stretches[place] = load_stretches(rows, counts[place], sum(counts.values()))
@@ -210,7 +211,7 @@ class Run:
         causes = Counter[str]()
         for place, files in self.files.items():
             with explain_unreadable(place):
-                errors = scan(files).select(pl.col("error").drop_nulls().cast(pl.String)).collect()["error"]
+                errors = scan(files).select(col("error").drop_nulls().cast(pl.String)).collect()["error"]
             causes.update(causes_of(errors))
         return dict(causes)
 
@@ -227,11 +228,11 @@ class Run:
             sampled_ns = self.sampled_ns.get(place)
             moves = cells.lazy()
             if sampled_ns is not None and sampled_ns < (self.last_ns[place] or 0):
-                moves = pl.concat(self.rows[place]).filter(pl.col("end_ns") <= sampled_ns)
+                moves = pl.concat(self.rows[place]).filter(col("end_ns") <= sampled_ns)
             own = moves.select(
                 read_bytes=SIZE.filter(SIDES["nvme_read"]).sum(),
                 written_bytes=SIZE.filter(SIDES["nvme_write"]).sum(),
-                steady_read_bytes=SIZE.filter(SIDES["nvme_read"] & ~pl.col("warmup")).sum(),
+                steady_read_bytes=SIZE.filter(SIDES["nvme_read"] & ~col("warmup")).sum(),
             )
             with explain_unreadable(place):
                 sums.append(own.collect(engine="streaming"))
@@ -270,7 +271,7 @@ class Run:
         warm_end_ns, cut_ns = self.bounds_ns
         rows = self.shifted_rows()
         if self.steady_ns is not None:
-            rows = [stretch.with_columns(warmup=pl.col("start_ns") < warm_end_ns) for stretch in rows]
+            rows = [stretch.with_columns(warmup=col("start_ns") < warm_end_ns) for stretch in rows]
         return Log(
             rows,
             token_ns=round((self.conditions.load.token_ms or 0) * 1e6),
@@ -288,14 +289,14 @@ class Run:
     def shifted_rows(self) -> list[pl.LazyFrame]:
         """Return the rows of all ranks on the common clock, in stretches."""
         return [  # numbered, so that ranks stay apart if one is missing
-            stretch.with_columns(pl.lit(rank, pl.Int32).alias("rank"), pl.col(STAMPS) + self.shifts[place])
+            stretch.with_columns(pl.lit(rank, pl.Int32).alias("rank"), col(STAMPS) + self.shifts[place])
             for rank, (place, stretches) in enumerate(self.rows.items())
             for stretch in stretches
         ]
 
     def _shifted_cells(self) -> pl.DataFrame:
         """Return the cells of all ranks on the common clock."""
-        stamps = pl.col("start_ns", "last_start_ns", "end_ns")
+        stamps = col("start_ns", "last_start_ns", "end_ns")
         return pl.concat(cells.with_columns(stamps + self.shifts[place]) for place, cells in self.cells.items())
 
     @property

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 import polars as pl
+from polars import col
 
 from analysis.log.log import DEVICE_COLUMNS
 from replayer.schema import DEVICE_SCHEMA, Machine, RunInfo
@@ -43,10 +44,10 @@ def read_samples(path: Path) -> pl.DataFrame:
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         reason = (str(error).strip().splitlines() or ["?"])[0]
         raise InputError(f"cannot be read ({reason})", "copy the run again", subject=path) from None
-    backwards = [((pl.col(name) < 0) | (pl.col(name) > _MOST)).any() for name in DEVICE_SCHEMA.names]
-    times = (pl.col("time_ns").diff() <= 0).any() | (pl.col("interval_ns") <= 0).any()
+    backwards = [((col(name) < 0) | (col(name) > _MOST)).any() for name in DEVICE_SCHEMA.names]
+    times = (col("time_ns").diff() <= 0).any() | (col("interval_ns") <= 0).any()
     required = [field.name for field in DEVICE_SCHEMA if not field.nullable]
-    missing = pl.any_horizontal(pl.col(name).is_null() for name in required).any()
+    missing = pl.any_horizontal(col(name).is_null() for name in required).any()
     if samples.select(pl.any_horizontal(*backwards, times, missing)).item():
         problem = "holds counters that run backwards or are impossible: it was altered or damaged"
         raise InputError(problem, "copy the run again", subject=path)
@@ -73,17 +74,17 @@ def pool_samples(
         if place in sampled:
             machine = info.machine or Machine()
             own = sampled[place].with_columns(
-                pl.col("time_ns") + shifts[place],
+                col("time_ns") + shifts[place],
                 rank=pl.lit(rank),
                 host=pl.lit(machine.host),
                 host_cores=pl.lit(machine.host_cores or machine.cores or 1),
                 device=pl.lit(info.device),
                 shared=pl.lit(value=False),
             )
-            pooled.append(own.with_columns(last_ns=pl.col("time_ns").max()).select(*columns).cast(columns))
+            pooled.append(own.with_columns(last_ns=col("time_ns").max()).select(*columns).cast(columns))
     # Every rank on a device counts all that it moves. The one that went on longest counts for it.
-    longest = pl.col("rank").sort_by("last_ns", "rank", descending=[True, False]).first().over("host", "device")
-    return pl.concat(pooled).with_columns(shared=pl.col("rank") != longest).select(*DEVICE_COLUMNS)
+    longest = col("rank").sort_by("last_ns", "rank", descending=[True, False]).first().over("host", "device")
+    return pl.concat(pooled).with_columns(shared=col("rank") != longest).select(*DEVICE_COLUMNS)
 
 
 def sum_samples(samples: pl.DataFrame, since_ns: int, processes: int | None = None) -> Moved | None:
@@ -97,7 +98,7 @@ def sum_samples(samples: pl.DataFrame, since_ns: int, processes: int | None = No
     """
     if processes is None:
         names = ["read_bytes", "written_bytes"]
-        counting = samples.filter(~pl.col("shared"))
+        counting = samples.filter(~col("shared"))
         is_known = counting["read_bytes"].count() > 0
     else:
         names = ["process_read_bytes", "process_written_bytes"]
@@ -105,6 +106,6 @@ def sum_samples(samples: pl.DataFrame, since_ns: int, processes: int | None = No
         is_known = samples["rank"].n_unique() == processes and not sum(samples.select(names).null_count().row(0))
     if not is_known:
         return None
-    steady = counting.filter(pl.col("time_ns") > since_ns)
+    steady = counting.filter(col("time_ns") > since_ns)
     read, written = counting.select(names).sum().row(0)
     return Moved(read, written, steady.select(names[0]).sum().item())

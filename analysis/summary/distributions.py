@@ -4,8 +4,9 @@ from collections.abc import Callable
 from typing import Final
 
 import polars as pl
+from polars import col
 
-from analysis.log.columns import CAUSE, CAUSE_NAMES, GIB, OK, READS, SERVED, SIZE, TOUCHES
+from analysis.log.columns import CAUSE, CAUSE_NAMES, GIB, OK, READS, SERVED, SIZE, TOUCHES, is_move
 from analysis.log.log import Log
 from analysis.log.quantiles import sort
 from analysis.metrics.metric import PLACES
@@ -57,8 +58,8 @@ def traffic(log: Log) -> pl.DataFrame:
     cause = CAUSE.replace_strict(names, return_dtype=pl.String).alias("cause")
     tables = [
         log.cells.filter(touching)
-        .group_by(pl.col(tier).alias("tier"), pl.lit(direction).alias("side"), "source", cause)
-        .agg(moves=pl.col("rows").sum(), gib=SIZE.sum() / GIB, tokens=pl.col("tokens").sum())
+        .group_by(col(tier).alias("tier"), pl.lit(direction).alias("side"), "source", cause)
+        .agg(moves=col("rows").sum(), gib=SIZE.sum() / GIB, tokens=col("tokens").sum())
         for direction, (tier, touching) in TOUCHES.items()
     ]
     return pl.concat(tables).sort("side", "tier", "source", "cause").collect()
@@ -71,8 +72,8 @@ def hits(log: Log) -> pl.DataFrame:
     """
     served_by = pl.when(OK & SERVED).then("from_tier").otherwise(pl.lit("recomputed"))
     groups = log.cells.filter(READS).group_by("source", served_by.alias("served_by"))
-    totals = groups.agg(reads=pl.col("rows").sum(), tokens=pl.col("tokens").sum())
-    share = pl.col("reads") / pl.col("reads").sum().over("source")
+    totals = groups.agg(reads=col("rows").sum(), tokens=col("tokens").sum())
+    share = col("reads") / col("reads").sum().over("source")
     return totals.with_columns(share=share).sort("source", "served_by").collect()
 
 
@@ -81,22 +82,22 @@ def time_spent(log: Log) -> pl.DataFrame:
 
     By the tier touched first, and part (queue, host, device, eviction; copy if there are copies): seconds.
     """
-    work = pl.col("read_ns") + pl.col("write_ns")
-    device = pl.col("device_read_ns") + pl.col("device_write_ns")
+    work = col("read_ns") + col("write_ns")
+    device = col("device_read_ns") + col("device_write_ns")
     is_own = CAUSE == 0
     parts = {
-        "queue": pl.col("queue_ns").filter(is_own).sum(),
+        "queue": col("queue_ns").filter(is_own).sum(),
         "host": (work - device).filter(is_own).sum().clip(0),
         "device": device.filter(is_own).sum(),
-        "eviction": work.filter(pl.col("move") == "demote").sum(),
-        "copy": work.filter(pl.col("move") == "copy").sum(),
+        "eviction": work.filter(is_move("demote")).sum(),
+        "copy": work.filter(is_move("copy")).sum(),
     }
     tier = pl.coalesce("from_tier", "to_tier").alias("tier")
     touching = pl.any_horizontal(which for _, which in TOUCHES.values())
     rows = log.cells.filter(touching)
     table = rows.group_by(tier).agg(**{name: value / 1e9 for name, value in parts.items()})
     long = table.unpivot(index="tier", variable_name="part", value_name="seconds")
-    has_time = (pl.col("part") != "copy") | (pl.col("seconds") > 0)
+    has_time = (col("part") != "copy") | (col("seconds") > 0)
     return long.filter(has_time).sort("tier", "part").collect()
 
 
@@ -110,7 +111,7 @@ def bandwidth_over_time(log: Log) -> pl.DataFrame:
         log.moves.filter(touching)
         .group_by(
             _interval(log, "end_ns"),
-            pl.col(tier).cast(pl.String).alias("tier"),
+            col(tier).cast(pl.String).alias("tier"),
             pl.lit(direction).alias("side"),
         )
         .agg(gib_s=SIZE.sum() / GIB / width)
@@ -130,10 +131,10 @@ def latency_over_time(log: Log) -> pl.DataFrame:
     for direction, (tier, touching) in TOUCHES.items():
         rows = [stretch.filter(touching) for stretch in log.stretches]
         classes = {
-            "tier": (pl.col(tier).to_physical(), len(TIERS)),
+            "tier": (col(tier).to_physical(), len(TIERS)),
             "bin": (_interval(log, "end_ns"), count),
         }
-        ((_, values),) = sort(rows, classes, {direction: pl.col(f"{direction}_ns")})
+        ((_, values),) = sort(rows, classes, {direction: col(f"{direction}_ns")})
         columns = ("count", "p50_ms", "p95_ms", "p99_ms")
         spread = values.spread(["tier", "bin"])
         tables.append(spread.select("tier", "bin", pl.lit(direction).alias("side"), *columns))
@@ -148,10 +149,10 @@ def occupancy_over_time(log: Log) -> pl.DataFrame:
     """
     width, count = _intervals(log)
     flows = [
-        log.every_move.filter(OK & pl.col("move").is_in(kinds) & pl.col(tier).is_not_null())
+        log.every_move.filter(OK & col("move").is_in(kinds) & col(tier).is_not_null())
         .group_by(
             _interval(log, "end_ns").clip(0, count - 1),
-            pl.col(tier).cast(pl.String).alias("tier"),
+            col(tier).cast(pl.String).alias("tier"),
         )
         .agg(gib=SIZE.sum() * sign / GIB)
         for tier, kinds, sign in (
@@ -159,9 +160,9 @@ def occupancy_over_time(log: Log) -> pl.DataFrame:
             ("from_tier", ["demote", "drop", "promote", "delete"], -1),
         )
     ]
-    flow = pl.concat(flows).group_by("bin", "tier").agg(pl.col("gib").sum())
+    flow = pl.concat(flows).group_by("bin", "tier").agg(col("gib").sum())
     table = _fill_gaps(flow.collect(engine="streaming"), count, "tier")
-    return _with_time(table.with_columns(pl.col("gib").cum_sum().over("tier")), width)
+    return _with_time(table.with_columns(col("gib").cum_sum().over("tier")), width)
 
 
 def device_over_time(log: Log) -> pl.DataFrame:
@@ -169,12 +170,12 @@ def device_over_time(log: Log) -> pl.DataFrame:
 
     By t_s and rank: read_gib_s, written_gib_s, utilisation, cores_busy (by the replayer).
     """
-    seconds = pl.col("interval_ns") / 1e9
+    seconds = col("interval_ns") / 1e9
     return log.device.select(
         t_s=_seconds(log, "time_ns") - seconds,
         rank="rank",
-        read_gib_s=pl.col("read_bytes") / GIB / seconds,
-        written_gib_s=pl.col("written_bytes") / GIB / seconds,
+        read_gib_s=col("read_bytes") / GIB / seconds,
+        written_gib_s=col("written_bytes") / GIB / seconds,
         utilisation="utilisation",
         cores_busy="process_cpu",
     ).collect()
@@ -197,13 +198,13 @@ TABLES: Final[dict[str, Callable[[Log], pl.DataFrame]]] = {
 
 def _name_codes(column: str, names: dict[int, str]) -> pl.Expr:
     """Replace the codes in a column by names."""
-    named: pl.Expr = pl.col(column).replace_strict(names, default=None, return_dtype=pl.String)
+    named: pl.Expr = col(column).replace_strict(names, default=None, return_dtype=pl.String)
     return named
 
 
 def _intervals(log: Log) -> tuple[float, int]:
     """Return the width in s and the number of intervals: the least width with at most BINS."""
-    bounds = log.cells.select(pl.col("start_ns").min(), pl.col("end_ns").max())
+    bounds = log.cells.select(col("start_ns").min(), col("end_ns").max())
     first, last = bounds.collect().row(0)
     if first is None:
         return _WIDTHS_S[0], 0
@@ -213,20 +214,20 @@ def _intervals(log: Log) -> tuple[float, int]:
 
 
 def _first_ns(log: Log) -> int:
-    first: int | None = log.cells.select(pl.col("start_ns").min()).collect().item()
+    first: int | None = log.cells.select(col("start_ns").min()).collect().item()
     return first or 0
 
 
 def _seconds(log: Log, stamp: str) -> pl.Expr:
     """Return the seconds between the first start and a stamp."""
-    since: pl.Expr = (pl.col(stamp) - _first_ns(log)) / 1e9
+    since: pl.Expr = (col(stamp) - _first_ns(log)) / 1e9
     return since
 
 
 def _interval(log: Log, stamp: str) -> pl.Expr:
     """Return the number of the interval that a stamp is in, as column `bin`."""
     width, _ = _intervals(log)
-    return ((pl.col(stamp) - _first_ns(log)) // round(width * 1e9)).alias("bin")
+    return ((col(stamp) - _first_ns(log)) // round(width * 1e9)).alias("bin")
 
 
 def _fill_gaps(table: pl.DataFrame, count: int, *by: str) -> pl.DataFrame:
@@ -244,5 +245,5 @@ def _fill_gaps(table: pl.DataFrame, count: int, *by: str) -> pl.DataFrame:
 
 def _with_time(table: pl.DataFrame, width: float) -> pl.DataFrame:
     """Replace the number of the interval by its begin in s."""
-    timed = table.with_columns(t_s=(pl.col("bin") * width).round(6)).drop("bin")
+    timed = table.with_columns(t_s=(col("bin") * width).round(6)).drop("bin")
     return timed.select("t_s", ~pl.selectors.by_name("t_s"))

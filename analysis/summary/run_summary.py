@@ -170,24 +170,21 @@ class Summary:
         """Return the flat object that `analysis summary --json` prints: metrics next to everything else."""
         provenance = self.provenance
         machine = provenance.machine
+        storage = provenance.storage
+        facts = vars(provenance) | {
+            "cut": provenance.is_cut,
+            "conditions": to_plain(provenance.conditions),
+            "machine": [machine.host, machine.cpu, machine.cores, machine.device],
+            "storage": None if storage is None else to_plain(storage),
+        }
+        del facts["is_cut"]
         return {
             "run": self.run,
             "valid": self.is_valid,
             "findings": self.findings,
             **self._prediction_to_json(),
             "doubts": [asdict(doubt) for doubt in self.doubts],
-            "status": provenance.status,
-            "executed_ops": provenance.executed_ops,
-            "cut": provenance.is_cut,
-            "trace_fingerprint": provenance.trace_fingerprint,
-            "plan_fingerprint": provenance.plan_fingerprint,
-            "conditions": to_plain(provenance.conditions),
-            "users": provenance.users,
-            "zero_ns": provenance.zero_ns,
-            "ended_ns": provenance.ended_ns,
-            "machine": [machine.host, machine.cpu, machine.cores, machine.device],
-            "host_cores": provenance.host_cores,
-            "storage": None if provenance.storage is None else to_plain(provenance.storage),
+            **facts,
             "more_than": self.more_than,
             **self.values,
         }

@@ -7,6 +7,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import polars as pl
+from polars import col
 
 from analysis.doubts import against_trace, checks, integrity
 from analysis.doubts.counts import count_moves
@@ -101,7 +102,7 @@ def open_log(run: Run, targets: Targets | None = None) -> Log:
     try:
         integrity.refuse_impossible_rows(run)
         log = run.make_log(targets)
-        rows = log.every_cell.select(pl.col("rows").sum()).collect().item()
+        rows = log.every_cell.select(col("rows").sum()).collect().item()
     except (pl.exceptions.PolarsError, OSError) as error:
         reason = str(error).strip().splitlines()[0]
         raise InputError(f"its log cannot be read ({reason})", "copy the run again", subject=run.path) from None
@@ -122,19 +123,8 @@ def judge(run: Run, log: Log, progress: Progress = ignore_progress) -> Summary:
     windows = [info.window for info in run.infos if info.window is not None]
     values |= {"drain_s": max((window.drain_s or 0.0 for window in windows), default=0.0)}
     cells = log.every_cell.collect()
-    evidence = Evidence(
-        run.infos,
-        [rank.is_running for rank in run.ranks],
-        values,
-        nvme=run.sum_moved(),
-        device=run.sum_counted(by_process=False),
-        process=run.sum_counted(by_process=True),
-        host_cores=run.host_cores,
-        causes=run.count_causes() if values["failed_moves"] else {},
-        steadiness=find_steadiness(log),
-        is_steady_window=run.steady_ns is not None,
-    )
-    counts = count_moves(cells.filter(~pl.col("beyond")))
+    evidence = Evidence(run, values, find_steadiness(log))
+    counts = count_moves(cells.filter(~col("beyond")))
     contradictions = integrity.find_contradictions(run, counts)
     found = checks.sort_doubts([*run.doubts, *contradictions, *checks.find_doubts(evidence)])
     bottleneck = values.pop("bottleneck")

@@ -92,7 +92,7 @@ def _load(path: Path) -> dict[str, Any]:
     name = f"{path}/run.json"
     try:
         check_file(path / "run.json", MOST_JSON)
-        content = json.loads((path / "run.json").read_text(encoding="utf-8"), parse_int=_parse_integer)
+        content: dict[str, Any] = json.loads((path / "run.json").read_text(encoding="utf-8"), parse_int=_parse_integer)
         version = content["run_version"]  # before all else: a later format may have other fields
         if type(version) is not int or version < 1:
             raise TypeError("run_version is not the number of a format")

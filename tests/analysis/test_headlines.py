@@ -14,9 +14,9 @@ from analysis.log.targets import Targets
 from analysis.metrics.headlines import SUMMARY
 from analysis.report.answer import list_figures
 from analysis.report.data import gather
-from analysis.runs.samples import Moved
+from analysis.runs.opening import open_run
 from analysis.summary.summary import summarise
-from replayer.schema import WAITS, read_run
+from replayer.schema import WAITS
 from tests.analysis import metric_oracle
 from tests.support.logs import make_rows, samples, write_run
 from tests.support.paths import ROOT
@@ -179,7 +179,5 @@ def test_only_a_window_that_holds_ops_back_is_to_be_widened(cause: str) -> None:
     values = {f"{wait}_wait_share": 0.0 for wait in (*WAITS, "order", "window")}
     values |= {"plan_wait_share": 0.5}
     values |= {f"{cause}_wait_share": 0.5}
-    (doubt,) = doubts._check_plan_wait(
-        Evidence([read_run(ROOT / "tests" / "data" / "run")], [False], values, Moved(0, 0, 0), None, None, None)
-    )
+    (doubt,) = doubts._check_plan_wait(Evidence(open_run(ROOT / "tests" / "data" / "run"), values))
     assert ("widen it" in doubt.advice) == (cause == "window")

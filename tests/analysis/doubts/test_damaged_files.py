@@ -58,15 +58,9 @@ DAMAGES: dict[str, tuple[str, Change, str]] = {
     "a null": (PART, first("move", None), "column move holds nulls"),
     "a null that no statistics count": (PART, first("read_ns", None, write_statistics=False), "its log holds nulls"),
     "no rows": (PART, rewritten(lambda table: table.slice(0, 0)), "its log has no rows"),
-    "counters cut short": (COUNTERS, lambda path: path.write_bytes(path.read_bytes()[:-9]), "is not readable"),
-    "no counters": (COUNTERS, lambda path: path.write_bytes(b""), "is not readable"),
-    "counters without a column": (COUNTERS, without("system_cpu"), "column system_cpu is missing"),
-    "counters of a newer version": (COUNTERS, versioned(b"7"), "is of run format 7"),
-    "a null counter": (COUNTERS, first("time_ns", None), "column time_ns holds nulls"),
     "a time before the run": (COUNTERS, first("time_ns", -5), "run backwards"),
     "bytes beyond all bounds": (COUNTERS, first("read_bytes", 2**63 - 1), "run backwards or are impossible"),
     "counters overwritten": (COUNTERS, lambda path: path.write_bytes(bytes(200) + path.read_bytes()[200:]), COUNTERS),
-    "a folder for counters": (COUNTERS, lambda path: (path.unlink(), path.mkdir()), "is not a regular file"),
 }  # fmt: skip
 
 

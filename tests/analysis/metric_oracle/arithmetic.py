@@ -1,55 +1,37 @@
-"""Ratios, quantiles, unions of intervals and groups, in plain Python."""
+"""Ratios, quantiles and unions of intervals."""
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Sequence
 
-from tests.analysis.metric_oracle.facts import QUANTILES, Numbers, Row, Rows
+import numpy as np
+import polars as pl
+
+from tests.analysis.metric_oracle.facts import Numbers
+
+QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999, "p9999": 0.9999, "max": 1.0}
 
 
 def ratio(part: float | None, whole: float | None) -> float | None:
     return part / whole if whole and part is not None else None
 
 
-def quantile(values: Iterable[int], share: int) -> float | None:
-    """Linear interpolation between order statistics, at share / 10,000 × (n − 1), in whole numbers."""
-    ordered = sorted(values)
-    if not ordered:
-        return None
-    low, rest = divmod(share * (len(ordered) - 1), 10_000)
-    return ordered[low] + ((ordered[low + 1] - ordered[low]) * rest / 10_000 if rest else 0)
+def in_ms(values: Sequence[int] | pl.Series) -> Numbers:
+    """mean, p50 … max of ns, in ms: linear between order statistics, at q × (n − 1)."""
+    names = [f"{stat}_ms" for stat in ("mean", *QUANTILES)]
+    if not len(values):
+        return dict.fromkeys(names)
+    times = np.asarray(values)
+    found = [times.mean(), *np.quantile(times, [*QUANTILES.values()])]
+    return {name: float(value) / 1e6 for name, value in zip(names, found, strict=True)}
 
 
-def stats_ms(values: list[int]) -> Numbers:
-    """mean, p50 … max of ns, in ms."""
-    found = {"mean": ratio(sum(values), len(values))} | {name: quantile(values, q) for name, q in QUANTILES.items()}
-    return {name: None if value is None else value / 1e6 for name, value in found.items()}
+def spread(values: Sequence[int] | pl.Series, name: str) -> Numbers:
+    return {f"{name}_{stat}": value for stat, value in in_ms(values).items()}
 
 
-def spread(values: list[int], name: str) -> Numbers:
-    return {f"{name}_{stat}_ms": value for stat, value in stats_ms(values).items()}
-
-
-def union_ns(intervals: Iterable[tuple[int, int]]) -> int:
-    """How long at least one of them lasts."""
-    covered, reached = 0, None
-    for start, end in sorted(intervals):
-        begin = start if reached is None else max(start, reached)
-        covered += max(0, end - begin)
-        reached = end if reached is None else max(reached, end)
-    return covered
-
-
-def size_of(rows: Iterable[Row]) -> int:
-    return sum(row["size_bytes"] for row in rows)
-
-
-def total(rows: Iterable[Row], *names: str) -> int:
-    return sum(row[name] for row in rows for name in names)
-
-
-def grouped(rows: Iterable[Row], key: Callable[[Row], Any]) -> dict[Any, Rows]:
-    groups: dict[Any, Rows] = defaultdict(list)
-    for row in rows:
-        groups[key(row)].append(row)
-    return groups
+def union_ns(rows: pl.DataFrame, since: str = "start_ns") -> int:
+    """How long since … end of at least one row lasts: each adds what is past all ends before it."""
+    if not len(rows):
+        return 0
+    begins, ends = rows.select(since, "end_ns").sort(since).to_numpy().T
+    reached = np.maximum.accumulate(np.concatenate([begins[:1], ends[:-1]]))
+    return int(np.clip(ends - np.maximum(begins, reached), 0, None).sum())

@@ -1,77 +1,52 @@
 """The tables of a run."""
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
-from tests.analysis.metric_oracle.arithmetic import grouped, quantile, size_of, stats_ms, total
-from tests.analysis.metric_oracle.facts import CURVE, GIB, QOS, SIDES, Facts, Numbers, Row, Rows
-from tests.analysis.metric_oracle.machine import device_ns
+import numpy as np
+import polars as pl
+from polars import col
+
+from tests.analysis.metric_oracle.arithmetic import in_ms
+from tests.analysis.metric_oracle.facts import GIB, QOS, SIDES, Facts, Row, Rows
 from tests.analysis.metric_oracle.requests import measures, requests_of
-from tests.analysis.metric_oracle.rows import (
-    class_name,
-    clocks,
-    is_hit,
-    is_ok,
-    is_read,
-    queue_ns,
-    size_class,
-    tier_of,
-    touches,
-)
+
+CURVE = [*(step / 50 for step in range(50)), 0.99, 0.995, 0.999, 0.9995, 0.9999, 1.0]
 
 
-def sided(rows: Rows, *groups: Callable[[Row], Any]) -> Iterator[tuple[Row, Any, Rows]]:
-    """Tier and side, the group, and the rows, of the moves that read or wrote a tier."""
+def sided(rows: pl.DataFrame, *groups: str) -> Iterator[tuple[Row, pl.DataFrame]]:
+    """Tier, side and groups, and the rows, of the moves that read or wrote a tier."""
     for side in SIDES:
-        mine = [row for row in rows if touches(row, side)]
-        for (tier, *group), some in grouped(
-            mine, lambda row, side=side: (tier_of(row, side), *(group_of(row) for group_of in groups))
-        ).items():
-            yield {"tier": tier, "side": side}, group, some
+        mine = rows.filter(col(f"{side}_tier").is_not_null())
+        for (tier, *group), some in mine.partition_by(f"{side}_tier", *groups, as_dict=True).items():
+            yield {"tier": tier, "side": side, **dict(zip(groups, group, strict=True))}, some
 
 
-def times(rows: Rows, side: str) -> Row:
-    """How many there are, and percentiles of how long they took on a side."""
-    stats = in_ms([row[f"{side}_ns"] for row in rows])
-    return {"count": len(rows)} | {name: stats[name] for name in ("p50_ms", "p95_ms", "p99_ms")}
-
-
-def cause_of(row: Row) -> str:
-    return {"demote": "eviction", "copy": "copy"}.get(row["move"], "foreground")
-
-
-def class_of(row: Row) -> int:
-    return size_class(row["size_bytes"])
-
-
-def in_ms(values: list[int]) -> Numbers:
-    return {f"{stat}_ms": value for stat, value in stats_ms(values).items()}
-
-
-SPLITS: dict[str, Callable[[Row], str]] = {
-    "all": lambda row: "all",
-    "cause": cause_of,
-    "qos": lambda row: str(row["qos"]),
-    "phase": lambda row: str(row["phase"]),
-    "size": lambda row: class_name(class_of(row)),
-}
+def class_name(size: int) -> str:
+    """The lower bound of the class of a size: a power of 4."""
+    low, unit = 4 ** ((size.bit_length() - 1) // 2 if size else 0), 0
+    while low >= 1024:
+        low, unit = low // 1024, unit + 1
+    return f"{low} {['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB'][unit]}"
 
 
 def table_latency(facts: Facts) -> Rows:
     found = []
-    for split, group_of in SPLITS.items():
-        for head, (group,), rows in sided(facts.rows, group_of):
-            for clock in ("total", "device", "host", "queue"):
-                stats = in_ms([clocks(row, head["side"])[clock] for row in rows])
-                found.append(head | {"clock": clock, "split": split, "group": group, "count": len(rows)} | stats)
+    classes = col("size_bytes").map_elements(class_name, pl.String)
+    for split in ("all", "cause", "qos", "phase", "size"):
+        for head, rows in sided(facts.rows.with_columns(all=pl.lit("all"), size=classes), split):
+            whole, device = rows[f"{head['side']}_ns"], rows[f"device_{head['side']}_ns"]
+            times = {"total": whole, "device": device, "host": (whole - device).clip(0), "queue": rows["queue_ns"]}
+            for clock, values in times.items():
+                about = {"tier": head["tier"], "side": head["side"], "split": split, "group": head[split]}
+                found.append(about | {"clock": clock, "count": len(rows)} | in_ms(values))
     return found
 
 
 def table_curves(facts: Facts) -> Rows:
     found = []
-    for head, _, rows in sided(facts.rows):
-        values = sorted(row[f"{head['side']}_ns"] for row in rows)
-        found += [head | {"share": q / 10_000, "ms": quantile(values, q) / 1e6} for q in CURVE]
+    for head, rows in sided(facts.rows):
+        values = np.quantile(rows[f"{head['side']}_ns"], CURVE) / 1e6
+        found += [head | {"share": share, "ms": float(ms)} for share, ms in zip(CURVE, values, strict=True)]
     return found
 
 
@@ -88,82 +63,85 @@ def table_requests(facts: Facts) -> Rows:
 
 def table_traffic(facts: Facts) -> Rows:
     return [
-        head
-        | {"source": source, "cause": cause}
-        | {"moves": len(rows), "gib": size_of(rows) / GIB, "tokens": total(rows, "tokens")}
-        for head, (source, cause), rows in sided(facts.rows, lambda row: row["source"], cause_of)
+        head | {"moves": len(rows), "gib": rows["size_bytes"].sum() / GIB, "tokens": rows["tokens"].sum()}
+        for head, rows in sided(facts.rows, "source", "cause")
     ]
 
 
 def table_hits(facts: Facts) -> Rows:
-    reads = [row for row in facts.rows if is_read(row)]
+    reads = facts.rows.filter("is_read").with_columns(
+        served_by=pl.when("is_hit").then("from_tier").otherwise(pl.lit("recomputed"))
+    )
     found = []
-    for source, mine in grouped(reads, lambda row: row["source"]).items():
-        for server, rows in grouped(mine, lambda row: row["from_tier"] if is_hit(row) else "recomputed").items():
-            counts = {"reads": len(rows), "tokens": total(rows, "tokens"), "share": len(rows) / len(mine)}
-            found.append({"source": source, "served_by": server} | counts)
+    for mine in reads.partition_by("source"):
+        for rows in mine.partition_by("served_by"):
+            counts = {"reads": len(rows), "tokens": rows["tokens"].sum(), "share": len(rows) / len(mine)}
+            found.append({name: rows[name][0] for name in ("source", "served_by")} | counts)
     return found
 
 
 def table_time_spent(facts: Facts) -> Rows:
-    worked = [row for row in facts.rows if touches(row, "read") or touches(row, "write")]
+    tier = pl.coalesce("from_tier", "to_tier")
+    worked = facts.rows.filter(col("read_tier").is_not_null() | col("write_tier").is_not_null())
     found = []
-    for tier, rows in grouped(worked, lambda row: row["from_tier"] or row["to_tier"]).items():
-        own, evicted, copied = (
-            [row for row in rows if cause_of(row) == cause] for cause in ("foreground", "eviction", "copy")
-        )
-        inside = sum(map(device_ns, own))
+    for rows in worked.with_columns(tier=tier).partition_by("tier"):
+        own, evicted, copied = (rows.filter(cause=cause) for cause in ("foreground", "eviction", "copy"))
         spent = {
-            "queue": sum(map(queue_ns, own)),
-            "host": max(0, total(own, "read_ns", "write_ns") - inside),
-            "device": inside,
-            "eviction": total(evicted, "read_ns", "write_ns"),
+            "queue": own["queue_ns"].sum(),
+            "host": max(0, own["work_ns"].sum() - own["device_ns"].sum()),
+            "device": own["device_ns"].sum(),
+            "eviction": evicted["work_ns"].sum(),
         }
-        if copying := total(copied, "read_ns", "write_ns"):
+        if copying := copied["work_ns"].sum():
             spent["copy"] = copying
-        found += [{"tier": tier, "part": part, "seconds": ns / 1e9} for part, ns in spent.items()]
+        found += [{"tier": rows["tier"][0], "part": part, "seconds": ns / 1e9} for part, ns in spent.items()]
     return found
 
 
 def intervals(facts: Facts) -> tuple[int, int]:
     """Their length in ns, 1, 2 or 5 × 10^n ms, the least that gives at most 120 of them; and how many."""
-    if not facts.rows:
+    if not len(facts.rows):
         return 10**6, 0
-    elapsed, scale = facts.last_ns - facts.first_ns, 10**6
-    while True:
-        for width in (scale, 2 * scale, 5 * scale):
-            if elapsed // width < 120:
-                return width, elapsed // width + 1
-        scale *= 10
+    elapsed = facts.last_ns - facts.first_ns
+    widths = (digit * 10**power for power in range(6, 18) for digit in (1, 2, 5))
+    width = next(width for width in widths if elapsed // width < 120)
+    return width, elapsed // width + 1
+
+
+def in_intervals(facts: Facts, rows: pl.DataFrame) -> pl.DataFrame:
+    return rows.with_columns(at=(col("end_ns") - facts.span[0]) // intervals(facts)[0])
 
 
 def table_bandwidth_over_time(facts: Facts) -> Rows:
     width, count = intervals(facts)
     found = []
-    for head, _, rows in sided(facts.rows):
-        ended = grouped(rows, lambda row: (row["end_ns"] - facts.first_ns) // width)
-        for at in range(count):
-            gib_s = size_of(ended.get(at, [])) / GIB / (width / 1e9)
-            found.append(head | {"t_s": at * width / 1e9, "gib_s": gib_s})
+    for head, rows in sided(in_intervals(facts, facts.rows)):
+        ended = dict(rows.group_by("at").agg(col("size_bytes").sum()).rows())
+        found += [
+            head | {"t_s": at * width / 1e9, "gib_s": ended.get(at, 0) / GIB / (width / 1e9)} for at in range(count)
+        ]
     return found
 
 
 def table_latency_over_time(facts: Facts) -> Rows:
     width, _ = intervals(facts)
-    return [
-        head | {"t_s": at * width / 1e9} | times(rows, head["side"])
-        for head, (at,), rows in sided(facts.rows, lambda row: (row["end_ns"] - facts.first_ns) // width)
-    ]
+    found = []
+    for head, rows in sided(in_intervals(facts, facts.rows), "at"):
+        stats = in_ms(rows[f"{head['side']}_ns"])
+        times = {"count": len(rows)} | {name: stats[name] for name in ("p50_ms", "p95_ms", "p99_ms")}
+        found.append({"t_s": head.pop("at") * width / 1e9} | head | times)
+    return found
 
 
 def table_occupancy_over_time(facts: Facts) -> Rows:
     width, count = intervals(facts)
-    changes = []
-    for row in facts.every:
-        if is_ok(row) and row["move"] in ("store", "demote", "copy"):
-            changes.append((row["end_ns"], row["to_tier"], row["size_bytes"]))
-        if is_ok(row) and row["move"] in ("demote", "drop", "promote", "delete") and row["from_tier"] is not None:
-            changes.append((row["end_ns"], row["from_tier"], -row["size_bytes"]))
+    ok = facts.every.filter("is_ok")
+    entering, leaving = ["store", "demote", "copy"], ["demote", "drop", "promote", "delete"]
+    changes = [
+        (row["end_ns"], row[tier], row["size_bytes"] * sign)
+        for tier, kinds, sign in (("to_tier", entering, 1), ("from_tier", leaving, -1))
+        for row in ok.filter(col("move").is_in(kinds), col(tier).is_not_null()).iter_rows(named=True)
+    ]
     found = []
     for tier in {tier for _, tier, _ in changes}:
         for at in range(count):
@@ -174,15 +152,16 @@ def table_occupancy_over_time(facts: Facts) -> Rows:
 
 
 def table_device_over_time(facts: Facts) -> Rows:
-    found = []
-    for row in facts.device:
-        begin, seconds = row["time_ns"] - row["interval_ns"], row["interval_ns"] / 1e9
-        one = {"t_s": (begin - (facts.first_ns or 0)) / 1e9, "rank": row["rank"], "cores_busy": row["process_cpu"]}
-        for side in ("read", "written"):
-            moved = row[f"{side}_bytes"]
-            one[f"{side}_gib_s"] = None if moved is None else moved / GIB / seconds
-        found.append(one | {"utilisation": row["utilisation"]})
-    return found
+    if facts.device is None:
+        return []
+    seconds = col("interval_ns") / 1e9
+    return facts.device.select(
+        "rank",
+        "utilisation",
+        t_s=(col("time_ns") - col("interval_ns") - facts.span[0]) / 1e9,
+        cores_busy="process_cpu",
+        **{f"{way}_gib_s": col(f"{way}_bytes") / GIB / seconds for way in ("read", "written")},
+    ).rows(named=True)
 
 
 TABLES: dict[str, Callable[[Facts], Rows]] = {

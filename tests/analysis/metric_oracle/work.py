@@ -1,28 +1,34 @@
 """Metrics of the work that was done: throughput, hits, moves, latency, bandwidth, waits."""
 
-from tests.analysis.metric_oracle.arithmetic import grouped, quantile, ratio, size_of, spread, total, union_ns
-from tests.analysis.metric_oracle.facts import GIB, MOVES, QOS, SIDES, SOURCES, TIERS, Facts, Numbers, Row, Rows
-from tests.analysis.metric_oracle.requests import all_requests, complete, measures, requests_of
-from tests.analysis.metric_oracle.rows import (
+import numpy as np
+import polars as pl
+from polars import col
+
+from tests.analysis.metric_oracle.arithmetic import in_ms, ratio, spread, union_ns
+from tests.analysis.metric_oracle.facts import (
     CAUSES,
-    is_eviction,
-    is_hit,
-    is_ok,
-    is_read,
-    on_nvme,
+    GIB,
+    MOVES,
+    QOS,
+    SIDES,
+    SOURCES,
+    TIERS,
+    Facts,
+    Numbers,
     share_in,
-    touches,
-    weighted,
-    weighted_io_ns,
 )
+from tests.analysis.metric_oracle.requests import all_requests, complete, measures, requests_of
+
+DECODE_HIT = col("is_hit") & (col("phase") == "decode")
+STORED = col("is_ok") & (col("move") == "store")
 
 
 def throughput(facts: Facts) -> Numbers:
-    tokens, io_s = weighted(facts, "new_tokens"), weighted_io_ns(facts) / 1e9
-    begin, end = facts.window or (facts.first_ns or 0, facts.last_ns or 0)
-    begun = sum(begin <= one.first("start_ns") <= end for one in all_requests(facts) if one.own)
+    tokens, io_s = facts.weigh("new_tokens"), facts.weigh("io_ns") / 1e9
+    begin, end = facts.window
+    begun = sum(begin <= one.first("start_ns") <= end for one in all_requests(facts) if len(one.own))
     return {
-        "tokens_generated": total(facts.rows, "new_tokens"),
+        "tokens_generated": facts.rows["new_tokens"].sum(),
         "elapsed_s": facts.elapsed_s,
         "storage_io_s": io_s,
         "wall_clock_tok_s": ratio(tokens, facts.elapsed_s),
@@ -35,106 +41,92 @@ def throughput(facts: Facts) -> Numbers:
 
 def drained_bytes(facts: Facts) -> float:
     """What moves read and wrote after the cut."""
-    if facts.window is None or facts.last_ns <= facts.cut_ns:
+    if facts.cut_ns is None or facts.span[1] <= facts.cut_ns:
         return 0.0
-    moved = (row for row in facts.every for side in SIDES if touches(row, side))
-    return sum(share_in(row, facts.cut_ns, facts.last_ns) * row["size_bytes"] for row in moved)
+    touched = facts.every["size_bytes"] * sum(facts.every[f"{side}_tier"].is_not_null().cast(int) for side in SIDES)
+    return float((touched * share_in(facts.every, facts.cut_ns, facts.last_ns)).sum())
 
 
 def steady(facts: Facts) -> Numbers:
-    rates = ("tok_s", "decode_read_gib_s", "nvme_read_gib_s", "nvme_write_gib_s")
-    sums = dict.fromkeys([f"steady_{name}" for name in rates], 0.0)
-    if not facts.rows:
-        return dict.fromkeys(("steady_s", *sums))
-    begin = facts.first_ns if facts.warm_end_ns is None else facts.warm_end_ns
-    begin, end = facts.window or (begin, max(row["start_ns"] for row in facts.rows))
-    for row in facts.every:
-        share = share_in(row, begin, end)
-        gib = row["size_bytes"] * share / GIB
-        sums["steady_tok_s"] += row["new_tokens"] * share
-        sums["steady_decode_read_gib_s"] += gib * is_decode_hit(row)
-        for side in SIDES:
-            sums[f"steady_nvme_{side}_gib_s"] += gib * touches(row, side, "nvme")
-    seconds = (end - begin) / 1e9
-    return {"steady_s": seconds} | {name: ratio(value, seconds) for name, value in sums.items()}
-
-
-def is_decode_hit(row: Row) -> bool:
-    return is_hit(row) and row["phase"] == "decode"
-
-
-def data(facts: Facts) -> Numbers:
-    decode = [row for row in facts.rows if is_decode_hit(row)]
-    stores = stored(facts.rows)
-    found = {
-        "decode_read_bytes": size_of(decode),
-        "decode_read_gib_s": ratio(weighted(facts, "size_bytes", which=is_decode_hit) / GIB, facts.elapsed_s),
-        "prefill_write_bytes": size_of(stores),
-        "nvme_tokens_processed": total(filter(on_nvme, facts.rows), "tokens"),
-    }
-    for tier in TIERS:
-        found[f"{tier}_decode_read_bytes"] = size_of(row for row in decode if row["from_tier"] == tier)
-        found[f"{tier}_prefill_write_bytes"] = size_of(row for row in stores if row["to_tier"] == tier)
+    rates = {"decode_read_gib_s": DECODE_HIT, **{f"nvme_{side}_gib_s": col(f"{side}_tier") == "nvme" for side in SIDES}}
+    if not len(facts.rows):
+        return dict.fromkeys(("steady_s", "steady_tok_s", *(f"steady_{name}" for name in rates)))
+    begin, end = facts.window
+    if facts.cut_ns is None:
+        begin, end = facts.first_ns if facts.warm_end_ns is None else facts.warm_end_ns, facts.rows["start_ns"].max()
+    rows, seconds = facts.every.with_columns(share=share_in(facts.every, begin, end)), (end - begin) / 1e9
+    found = {"steady_s": seconds, "steady_tok_s": ratio((rows["new_tokens"] * rows["share"]).sum(), seconds)}
+    for name, where in rates.items():
+        mine = rows.filter(where)
+        found[f"steady_{name}"] = ratio((mine["size_bytes"] * mine["share"]).sum() / GIB, seconds)
     return found
 
 
-def stored(rows: Rows) -> Rows:
-    return [row for row in rows if is_ok(row) and row["move"] == "store"]
+def data(facts: Facts) -> Numbers:
+    decode, stores = facts.rows.filter(DECODE_HIT), facts.rows.filter(STORED)
+    on_nvme = (col("read_tier") == "nvme") | (col("write_tier") == "nvme")
+    found = {
+        "decode_read_bytes": decode["size_bytes"].sum(),
+        "decode_read_gib_s": ratio(facts.weigh("size_bytes", DECODE_HIT) / GIB, facts.elapsed_s),
+        "prefill_write_bytes": stores["size_bytes"].sum(),
+        "nvme_tokens_processed": facts.rows.filter(on_nvme)["tokens"].sum(),
+    }
+    for tier in TIERS:
+        found[f"{tier}_decode_read_bytes"] = decode.filter(from_tier=tier)["size_bytes"].sum()
+        found[f"{tier}_prefill_write_bytes"] = stores.filter(to_tier=tier)["size_bytes"].sum()
+    return found
+
+
+def hit_share(rows: pl.DataFrame, whole: pl.DataFrame) -> float | None:
+    return ratio(rows["is_hit"].sum(), len(whole))
+
+
+def token_share(rows: pl.DataFrame) -> float | None:
+    return ratio(rows.filter("is_hit")["tokens"].sum(), rows["tokens"].sum())
 
 
 def hit_rate(facts: Facts) -> Numbers:
-    reads = [row for row in facts.rows if is_read(row)]
-    touched = reads + [row for row in facts.rows if is_first_touch(row)]
-    found = {"hit_rate_refs": hit_share(reads, touched)}
-    reads = [row for row in reads if row["phase"] == "prefill"]
-    hits = [row for row in reads if is_hit(row)]
-    found |= {
-        "hit_rate": hit_share(hits, reads),
-        "hit_rate_tokens": ratio(total(hits, "tokens"), total(reads, "tokens")),
+    touched = facts.rows.filter(col("is_read") | col("is_first_touch"))
+    reads = facts.rows.filter("is_read", phase="prefill")
+    requests = reads.partition_by("rank", "request_id")
+    found = {
+        "hit_rate_refs": hit_share(touched, touched),
+        "hit_rate": hit_share(reads, reads),
+        "hit_rate_tokens": token_share(reads),
+        "hit_rate_requests": ratio(sum(rows["is_hit"].mean() for rows in requests), len(requests)),
     }
     for source in SOURCES:
-        mine = [row for row in reads if row["source"] == source]
+        mine = reads.filter(source=source)
         found[f"{source}_hit_rate"] = hit_share(mine, mine)
     for tier in TIERS:
-        found[f"{tier}_hit_rate"] = hit_share([row for row in hits if row["from_tier"] == tier], reads)
-    by_request = grouped(reads, lambda row: (row["rank"], row["request_id"])).values()
-    rates = [sum(map(is_hit, rows)) / len(rows) for rows in by_request]
-    return found | {"hit_rate_requests": ratio(sum(rates), len(rates))} | prompts(facts)
-
-
-def hit_share(rows: Rows, whole: Rows) -> float | None:
-    return ratio(sum(map(is_hit, rows)), len(whole))
-
-
-def is_first_touch(row: Row) -> bool:
-    return row["op"] == "write" and row["move"] in ("store", "bypass")
+        found[f"{tier}_hit_rate"] = hit_share(reads.filter(from_tier=tier), reads)
+    return found | prompts(facts)
 
 
 def prompts(facts: Facts) -> Numbers:
     """What prompts consist of, a document's ingestion being none, and what of it the cache had."""
-    prefill = [row for row in facts.rows if row["phase"] == "prefill"]
-    asked = [row for row in prefill if is_read(row) or (is_first_touch(row) and row["source"] != "rag")]
-    sessions = grouped(asked, lambda row: (row["rank"], row["session_id"])).values()
-    rates = [total(filter(is_hit, rows), "tokens") / whole for rows in sessions if (whole := total(rows, "tokens"))]
+    is_written = col("is_first_touch") & (col("source") != "rag")
+    asked = facts.rows.filter(col("is_read") | is_written, phase="prefill")
+    sessions = [rows for rows in asked.partition_by("rank", "session_id") if rows["tokens"].sum()]
+    rates = [token_share(rows) for rows in sessions]
     return {
-        "prompt_tokens": total(asked, "tokens"),
-        "compulsory_tokens": total(filter(is_first_touch, asked), "tokens"),
+        "prompt_tokens": asked["tokens"].sum(),
+        "compulsory_tokens": asked.filter("is_first_touch")["tokens"].sum(),
         "hit_rate_prompt": hit_share(asked, asked),
-        "hit_rate_prompt_tokens": ratio(total(filter(is_hit, asked), "tokens"), total(asked, "tokens")),
+        "hit_rate_prompt_tokens": token_share(asked),
         "hit_rate_sessions": ratio(sum(rates), len(rates)),
-        "hit_rate_sessions_p5": quantile(rates, 500),
-        "hit_rate_sessions_p50": quantile(rates, 5000),
+        "hit_rate_sessions_p5": float(np.quantile(rates, 0.05)) if rates else None,
+        "hit_rate_sessions_p50": float(np.quantile(rates, 0.5)) if rates else None,
     }
 
 
 def contents(facts: Facts) -> Numbers:
-    ok, found = [row for row in facts.every if is_ok(row)], Numbers()
+    ok, found = facts.every.filter("is_ok"), Numbers()
     for tier in TIERS:
-        entered = [row for row in ok if row["to_tier"] == tier and row["move"] in ("store", "demote", "copy")]
-        leaving = ("demote", "drop", "promote", "delete")
-        gone = [row for row in ok if row["from_tier"] == tier and row["move"] in leaving]
+        entered = ok.filter(col("move").is_in(["store", "demote", "copy"]), to_tier=tier)
+        gone = ok.filter(col("move").is_in(["demote", "drop", "promote", "delete"]), from_tier=tier)
         found[f"{tier}_left_objects"] = len(entered) - len(gone)
-        found[f"{tier}_left_bytes"] = size_of(entered) - size_of(gone)
+        found[f"{tier}_left_bytes"] = entered["size_bytes"].sum() - gone["size_bytes"].sum()
     every = sum(found[f"{tier}_left_objects"] for tier in TIERS)
     for tier in TIERS:
         found[f"{tier}_left_share"] = found[f"{tier}_left_objects"] / every if every > 0 else None
@@ -143,15 +135,15 @@ def contents(facts: Facts) -> Numbers:
 
 def moves(facts: Facts) -> Numbers:
     rows = facts.rows
-    read, written = (size_of(row for row in rows if touches(row, side)) for side in SIDES)
-    gone = [row for row in rows if row["move"] == "miss" or (row["move"] == "bypass" and row["seq"] == 0)]
-    return {name: sum(row["move"] == move for row in rows) for move, name in MOVES.items()} | {
-        "logged_ops": sum(row["seq"] == 0 for row in rows),
-        "evictions": sum(map(is_eviction, rows)),
+    read, written = (rows.filter(col(f"{side}_tier").is_not_null())["size_bytes"].sum() for side in SIDES)
+    gone = (col("move") == "miss") | ((col("move") == "bypass") & (col("seq") == 0))
+    return {name: len(rows.filter(move=move)) for move, name in MOVES.items()} | {
+        "logged_ops": len(rows.filter(seq=0)),
+        "evictions": len(rows.filter(col("move").is_in(["demote", "drop"]))),
         "read_write_ratio": ratio(read, written),
-        "recomputed_tokens": total(gone, "tokens"),
-        "failed_moves": sum(row["status"] == "error" for row in rows),
-        "upstream_moves": sum(row["status"] == "upstream" for row in rows),
+        "recomputed_tokens": rows.filter(gone)["tokens"].sum(),
+        "failed_moves": len(rows.filter(status="error")),
+        "upstream_moves": len(rows.filter(status="upstream")),
     }
 
 
@@ -159,20 +151,18 @@ def tiers(facts: Facts) -> Numbers:
     """What each tier read and wrote, how fast, and how long each move of it took."""
     found = Numbers()
     for tier in TIERS:
-        for side, able in zip(SIDES, facts.tier_gib_s.get(tier, (None, None)), strict=True):
-            name, mine = f"{tier}_{side}", [row for row in facts.rows if touches(row, side, tier)]
-            busy_s = union_ns((row["start_ns"], row["end_ns"]) for row in mine) / 1e9
-            busy = ratio(size_of(mine) / GIB, busy_s)
-            rated = weighted(facts, "size_bytes", which=lambda row, s=side, t=tier: touches(row, s, t))
+        for side, able in zip(SIDES, facts.held["tier_gib_s"].get(tier, (None, None)), strict=True):
+            name, where = f"{tier}_{side}", col(f"{side}_tier") == tier
+            mine = facts.rows.filter(where)
+            busy = ratio(mine["size_bytes"].sum() / GIB, union_ns(mine) / 1e9)
             found |= {
                 f"{name}s": len(mine),
-                f"{name}_bytes": size_of(mine),
-                f"{name}_gib_s": ratio(rated / GIB, facts.elapsed_s),
+                f"{name}_bytes": mine["size_bytes"].sum(),
+                f"{name}_gib_s": ratio(facts.weigh("size_bytes", where) / GIB, facts.elapsed_s),
                 f"{name}_busy_gib_s": busy,
                 f"{name}_efficiency": ratio(busy, able),
             }
-            found |= spread([row[f"{side}_ns"] for row in mine], name)
-            found |= spread([row[f"device_{side}_ns"] for row in mine], f"{name}_device")
+            found |= spread(mine[f"{side}_ns"], name) | spread(mine[f"device_{side}_ns"], f"{name}_device")
     return found
 
 
@@ -194,17 +184,16 @@ def waits(facts: Facts) -> Numbers:
 
 
 def qos(facts: Facts) -> Numbers:
-    found = Numbers()
+    found, requests = Numbers(), requests_of(facts)
     for name in QOS:
-        mine = [one for one in requests_of(facts) if one.qos == name]
+        mine = [one for one in requests if one.qos == name]
         known = complete(facts, mine, "ttfb") if facts.timed else []
         timed = [(one, ttfb) for one in known if (ttfb := one.ttfb_ns()) is not None]
-        kept = [
-            ttfb / 1e6 <= facts.qos_ms[name] + facts.qos_ms_per_gib * one.prefill_bytes() / GIB for one, ttfb in timed
-        ]
+        target, more = facts.held["qos_ms"][name], facts.held["qos_ms_per_gib"]
+        kept = [ttfb / 1e6 <= target + more * one.prefill_bytes() / GIB for one, ttfb in timed]
         found |= {
             f"{name}_requests": len(mine),
-            f"{name}_ttfb_p95_ms": spread([ttfb for _, ttfb in timed], "x")["x_p95_ms"],
+            f"{name}_ttfb_p95_ms": in_ms([ttfb for _, ttfb in timed])["p95_ms"],
             f"{name}_compliance": ratio(sum(kept), len(kept)),
         }
     return found

