@@ -9,9 +9,8 @@ import pytest
 from analysis.sweeps.answer import tabulate_cells, tabulate_curves
 from analysis.sweeps.charts import BEST, list_charts
 from analysis.sweeps.shapes import find_cliff, find_front, find_knee
-from analysis.sweeps.sweep import SweepTable, open_sweep
+from analysis.sweeps.sweep import SweepTable
 from tests.analysis.sweeps.sweeps import cell, make_curve, make_sweep
-from tracegen.errors import InputError
 from views.answer import Chart
 
 
@@ -139,10 +138,3 @@ def test_the_table_shows_what_differs_and_no_tier_that_is_absent(tmp_path: Path)
     assert [row[3] for row in table.rows] == [0.7, 0.65]
     assert "evicted from DRAM" in heads
     assert not [head for head in heads if "drive" in head]
-
-
-def test_another_file_is_no_sweep(tmp_path: Path) -> None:
-    other = tmp_path / "other.parquet"
-    pl.DataFrame({"a": [1]}).write_parquet(other)
-    with pytest.raises(InputError, match="is not a table that"):
-        open_sweep(other)
