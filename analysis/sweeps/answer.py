@@ -27,6 +27,7 @@ from analysis.sweeps.shapes import (
 from analysis.sweeps.sweep import (
     CAPACITIES,
     MEMORY,
+    RATE,
     Curve,
     SweepTable,
     describe_size,
@@ -168,40 +169,27 @@ def _list_figures(sweep: SweepTable) -> Iterator[Figure]:
     if best is None:
         return
     most = "most prompt tokens that hit"
-    yield _make_figure(best, "hit_rate_tokens", most, "share", sweep.name(best))
+    yield _make_figure(best, RATE, most, "share", sweep.name(best))
     yield _make_figure(best, "bound_tokens", f"with {_BOUND}", "share", "the bound for every size")
     least, without = find_least(sweep), find_least(sweep, drive=False)
-    if least is not None:
-        yield from _list_sizes(sweep, least, f"for {ENOUGH:.0%} of that")
-        if least["drive_writes_per_day"]:
+    # The least memory with a drive, and what it takes to do without one.
+    for row, purpose in ((least, f"for {ENOUGH:.0%} of that"), (without, "for the same without a drive")):
+        if row is None or (row is without and row == least):
+            continue
+        note = f"{row[RATE]:.1%} of prompt tokens, {sweep.label(row)}"
+        for name in filter(row.get, sweep.axes or CAPACITIES):
+            yield _make_figure(row, name, f"{MEMORY[CAPACITIES[name]]} {purpose}", "GiB", note)
+        if row["drive_writes_per_day"]:
             label, note = "drive writes per day, there", "at the trace's own pace; lower is better"
-            yield _make_figure(least, "drive_writes_per_day", label, "", note)
-    if without not in (None, least):
-        yield from _list_sizes(sweep, without, "for the same without a drive")
-    yield from _compare_rules(sweep)
-
-
-def _compare_rules(sweep: SweepTable) -> Iterator[Figure]:
-    """Yield the lead of the best rules, and the highest predicted throughput."""
-    if (spread := compare_labels(sweep)) is not None:
-        label = f"most that {spread.best} hits above {spread.other}"
-        yield Figure(name="lead", label=label, value=spread.points, unit="points")
+            yield _make_figure(row, "drive_writes_per_day", label, "", note)
     if "wall_clock_tok_s" in sweep.cells.columns:
         known = list_possible(sweep).drop_nulls("wall_clock_tok_s")
         for row in known.top_k(1, by="wall_clock_tok_s").iter_rows(named=True):
-            label = "fastest, predicted"
-            yield _make_figure(row, "wall_clock_tok_s", label, "tokens/s", sweep.name(row))
+            yield _make_figure(row, "wall_clock_tok_s", "fastest, predicted", "tokens/s", sweep.name(row))
 
 
 def _make_figure(row: Row, name: str, label: str, unit: str, note: str) -> Figure:
     return Figure(name=name, label=label, value=row[name], unit=unit, note=note)  # type: ignore[arg-type]
-
-
-def _list_sizes(sweep: SweepTable, row: Row, purpose: str) -> Iterator[Figure]:
-    """Yield the capacity of each tier that a cell has."""
-    note = f"{row['hit_rate_tokens']:.1%} of prompt tokens, {sweep.label(row)}"
-    for name in filter(row.get, sweep.axes or CAPACITIES):
-        yield _make_figure(row, name, f"{MEMORY[CAPACITIES[name]]} {purpose}", "GiB", note)
 
 
 def tabulate_cells(sweep: SweepTable) -> Table:
@@ -209,12 +197,10 @@ def tabulate_cells(sweep: SweepTable) -> Table:
 
     Counts of a tier that no cell has are left out. The cell with the least memory is marked.
     """
-    absent = tuple(tier for name, tier in CAPACITIES.items() if (sweep.cells[name] == 0).all())
-    hidden = {"cell", *CAPACITIES}
-    if "nvme" in absent:
-        hidden |= {_DAY, "drive_writes_per_day"}
-    counts = [name for name in _COLUMNS if not name.endswith(absent) and name not in hidden]
     per_day = (pl.col("write_bytes_per_day_nvme") / 2**30).alias(_DAY)
+    absent = [tier for name, tier in CAPACITIES.items() if (sweep.cells[name] == 0).all()]
+    hidden = ("cell", *CAPACITIES, *((_DAY, "drive_writes_per_day") if "nvme" in absent else ()))
+    counts = [name for name in _COLUMNS if not name.endswith(tuple(absent)) and name not in hidden]
     cells = sweep.cells.with_columns(per_day).select("cell", *sweep.labels, *sweep.axes, *counts)
     least = find_least(sweep)
     return Table(
@@ -223,7 +209,7 @@ def tabulate_cells(sweep: SweepTable) -> Table:
         columns=[_COLUMNS.get(name, Column(name)) for name in cells.columns],
         rows=cells.rows(),
         is_folded=len(cells) > _OPEN_ROWS,
-        marked=frozenset([] if least is None else [cells["cell"].to_list().index(least["cell"])]),
+        marked=frozenset(number for number, cell in enumerate(cells["cell"]) if least and cell == least["cell"]),
     )
 
 
@@ -241,15 +227,16 @@ def _tabulate_settings(sweep: SweepTable) -> Table:
 
 def tabulate_curves(sweep: SweepTable) -> Table:
     """Return a row for each curve, with its knee and its cliff; steep cliffs first."""
-    every = [curve for axis in sweep.axes for curve in sweep.curves(axis, "tokens")]
+    every = [curve for axis in sweep.axes for curve in sweep.curves(axis)]
     curves = [curve for curve in every if len(curve.planned) > 1]
-    rows = [_list_shape(curve) for curve in curves]
+    # Belady's anomaly makes FIFO hit less with more memory.
+    falling = [curve.name for curve in curves if [*curve.points] != sorted(curve.points, key=lambda point: point.rate)]
     return Table(
         name="curves",
         title="Every curve: a cliff is where halving the memory loses the most",
         columns=_CURVES,
-        rows=sorted(rows, key=lambda row: -(row[-2] or 0.0)),  # type: ignore[operator]  # points
-        notes=[f"{curve.name}: a larger size hits less somewhere" for curve in curves if _falls(curve)],
+        rows=sorted(map(_list_shape, curves), key=lambda row: -(row[-2] or 0.0)),  # type: ignore[operator]  # points
+        notes=[f"{name}: a larger size hits less somewhere" for name in falling],
         is_folded=len(curves) > _OPEN_ROWS,
     )
 
@@ -259,12 +246,6 @@ def _list_shape(curve: Curve) -> list[Cell]:
     steep = (cliff.below.gib, cliff.above.gib, cliff.points) if cliff else (None, None, None)
     ends = (*curve.planned[0], *curve.planned[-1])
     return [curve.name, MEMORY[curve.tier], *ends, knee and knee.gib, *steep, curve.bound]
-
-
-def _falls(curve: Curve) -> bool:
-    """Return whether a larger size hits less, as Belady's anomaly makes FIFO do."""
-    rates = [point.rate for point in curve.points]
-    return rates != sorted(rates)
 
 
 def _list_doubts(sweep: SweepTable) -> Iterator[DoubtLine]:

@@ -32,7 +32,6 @@ class SearchStep(msgspec.Struct, frozen=True):
     evidence: bool
     throughput_gib_s: float | None
     p95_ms: float | None
-    p95_n: int
     saturation: float
     decision: str
     runs: tuple[str, ...]
@@ -43,7 +42,6 @@ class SearchResult(msgspec.Struct, frozen=True):
 
     users: int | None
     sure: bool
-    peak: float | None
     doubts: tuple[str, ...]
 
 
@@ -51,7 +49,6 @@ class SearchTrace(msgspec.Struct, frozen=True):
     """The trace that was replayed."""
 
     path: str
-    fingerprint: str
 
 
 class SearchProfile(msgspec.Struct, frozen=True):
@@ -86,17 +83,13 @@ class SearchContent(msgspec.Struct, frozen=True):
     def frame(self) -> pl.DataFrame:
         """The steps as a table, with the ends of their intervals as `low` and `high`."""
         types = {"interval": pl.List(pl.Float64)}
-        plain = msgspec.to_builtins(self.steps)
-        steps = pl.DataFrame(plain, schema_overrides=types, infer_schema_length=None)
-        ends = {name: pl.col("interval").list.get(at) for at, name in enumerate(("low", "high"))}
-        return steps.with_columns(**ends)
+        steps = pl.DataFrame(msgspec.to_builtins(self.steps), schema_overrides=types, infer_schema_length=None)
+        return steps.with_columns(low=pl.col("interval").list.get(0), high=pl.col("interval").list.get(1))
 
     @property
     def label(self) -> str:
         """The metric in words, without its unit."""
-        if self.metric in CATALOGUE:
-            return CATALOGUE[self.metric].label
-        return _SUMS.get(self.metric, self.metric)
+        return CATALOGUE[self.metric].label if self.metric in CATALOGUE else _SUMS.get(self.metric, self.metric)
 
     @property
     def unit(self) -> str:
@@ -104,23 +97,14 @@ class SearchContent(msgspec.Struct, frozen=True):
         metric = CATALOGUE.get(self.metric.split("+")[0])
         return "" if metric is None else metric.unit
 
-    def find_step(self, users: int | None) -> SearchStep | None:
-        """Return the step with a number of users; None if there is none."""
-        return next((step for step in self.steps if step.users == users), None)
-
-    def find_miss(self) -> SearchStep | None:
-        """Return the step with the fewest users that are known to miss the target."""
+    def choose_steps(self) -> list[SearchStep]:
+        """Return the step of the answer and the first that misses the target; in mode capacity the peak."""
+        known = [step for step in self.steps if step.evidence and step.value is not None]
+        if self.mode == "capacity":
+            return [max(known, key=lambda step: step.value or 0.0)] if known else []
         sign = 1 if self.target_is == "at_least" else -1
-        for step in self.steps:
-            is_known = step.evidence and step.value is not None and self.target is not None
-            if is_known and sign * step.value < sign * self.target:  # type: ignore[operator]
-                return step
-        return None
-
-    def find_peak(self) -> SearchStep | None:
-        """Return the step with the highest value of those that are evidence."""
-        measured = [step for step in self.steps if step.evidence and step.value is not None]
-        return max(measured, key=lambda step: step.value or 0.0, default=None)
+        missing = [step for step in known if sign * (step.value or 0.0) < sign * (self.target or 0.0)]
+        return [*(step for step in self.steps if step.users == self.result.users), *missing[:1]]
 
 
 def open_search(path: Path) -> SearchContent:
@@ -146,8 +130,8 @@ def answer_search(path: Path, title: str = "") -> Answer:
         InputError: the file is no record of a search, or the search took no step.
     """
     search = open_search(path)
-    result, is_qos = search.result, search.mode == "qos"
-    shown = (search.find_step(result.users), search.find_miss()) if is_qos else (search.find_peak(),)
+    result = search.result
+    note = "" if result.sure else "not sure"
     return Answer(
         kicker=f"kv-tier-bench report of a search in {format_count(len(search.steps), 'step')}",
         title=title or f"{Path(search.trace.path).name}: how many users?",
@@ -156,16 +140,11 @@ def answer_search(path: Path, title: str = "") -> Answer:
         tone="good" if result.sure and not search.prediction else "plain",
         sentence=compose_search_sentence(search),
         figures=[
-            Figure(
-                name="users",
-                label="users",
-                value=result.users,
-                note="" if result.sure else "not sure",
-            ),
-            *(_make_figure(search, step) for step in shown if step is not None),
+            Figure(name="users", label="users", value=result.users, note=note),
+            *(_make_figure(search, step) for step in search.choose_steps()),
         ],
         tables=[_tabulate_steps(search)],
-        charts=_list_charts(search),
+        charts=list(_list_charts(search)),
         doubts=list(_list_doubts(search)),
         source=path.name,
         data={"search": msgspec.json.decode(path.read_bytes())},
@@ -174,39 +153,31 @@ def answer_search(path: Path, title: str = "") -> Answer:
 
 def compose_search_sentence(search: SearchContent) -> str:
     """Say how many users, and why not more."""
-    users, peak = search.result.users, search.find_peak()
+    users = search.result.users
     bound = "at least" if search.target_is == "at_least" else "at most"
     goal = f"the target of {bound} {format_value(search.target, search.unit)}"
-    steps = [search.find_step(users), search.find_miss()]
     if search.mode == "capacity":
         goal = f"{search.target_saturation or 1:.0%} of the peak"
-        steps = [peak]
-    measured = [_describe_step(search, step) for step in steps if step is not None]
     answer = f"{format_count(users or 0, 'user')} for {goal}"
     if users is None:
         answer = f"Too little was measured to say how many users reach {goal}"
+    for step in search.choose_steps():
+        _, value, note = list_figure(_make_figure(search, step))
+        answer += f"; {format_count(step.users, 'user')} {value} ({note})"
     more = " No more users were tried." if users == search.steps[-1].users else ""
-    return f"{'; '.join((answer, *measured))}.{more} Judged by: {search.label}."
-
-
-def _describe_step(search: SearchContent, step: SearchStep) -> str:
-    """Return the value of a step with its interval, as of its figure."""
-    _, value, note = list_figure(_make_figure(search, step))
-    return f"{format_count(step.users, 'user')} {value} ({note})"
+    return f"{answer}.{more} Judged by: {search.label}."
 
 
 def _make_figure(search: SearchContent, step: SearchStep) -> Figure:
     low, high = step.interval or (None, None)
-    label = f"{search.label}, {format_count(step.users, 'user')}"
-    basis = "predicted" if search.prediction else format_count(step.trials, "trial")
     return Figure(
         name=search.metric,
-        label=label,
+        label=f"{search.label}, {format_count(step.users, 'user')}",
         value=step.value,
         unit=search.unit,
         low=low,
         high=high,
-        note=basis,
+        note="predicted" if search.prediction else format_count(step.trials, "trial"),
     )
 
 
@@ -259,37 +230,34 @@ def _tabulate_steps(search: SearchContent) -> Table:
     )
 
 
-def _list_charts(search: SearchContent) -> list[Chart]:
-    """Return the metric of the search, then throughput and latency of the nvme tier."""
+def _list_charts(search: SearchContent) -> Iterator[Chart]:
+    """Yield the metric of the search, then throughput and latency of the nvme tier; over two steps or more."""
     units = {"value": (search.label, search.unit or "value")}
     if "nvme" not in search.metric:
         units["throughput_gib_s"] = ("NVMe throughput, read and written", "GiB/s")
     if search.metric != "nvme_read_p95_ms":
         units["p95_ms"] = ("NVMe reads, P95", "ms")
-    charts = [_make_chart(search, column, *named) for column, named in units.items()]
-    return [chart for chart in charts if chart.rows.height > 1]
-
-
-def _make_chart(search: SearchContent, column: str, title: str, unit: str) -> Chart:
-    rules = [Rule(label="answer", x=search.result.users)] if search.result.users else []
-    columns = {"x": pl.col("users"), "y": pl.col(column), "series": pl.lit(title)}
-    if column == "value":
-        columns |= {"low": pl.col("low"), "high": pl.col("high"), "hollow": ~pl.col("evidence")}
-        rules += [] if search.target is None else [Rule(label="target", y=search.target)]
-    note = pl.format("{} users, trials: {}", "users", "trials")
-    rows = search.frame.select(**columns, note=note).drop_nulls("y")
+    answer = [Rule(label="answer", x=search.result.users)] if search.result.users else []
+    target = [] if search.target is None else [Rule(label="target", y=search.target)]
     predicted = " Predicted, not measured." if search.prediction else ""
-    return Chart(
-        name=column,
-        title=f"{title}, against users",
-        caption=f"Each point is the mean of a step's trials; hollow: too few samples.{predicted}",
-        kind="lines",
-        rows=rows,
-        x=Axis(title="users", is_log=True, ticks=[step.users for step in search.steps]),
-        y=Axis(title=unit, is_share=unit == "share"),
-        dashed=frozenset(rows["series"] if search.prediction else ()),
-        rules=rules,
-    )
+    for column, (title, unit) in units.items():
+        is_judged = column == "value"
+        ends = {"low": pl.col("low"), "high": pl.col("high"), "hollow": ~pl.col("evidence")} if is_judged else {}
+        note = pl.format("{} users, trials: {}", "users", "trials")
+        places = search.frame.select(x="users", y=column, series=pl.lit(title), note=note, **ends)
+        rows = places.drop_nulls("y")
+        if len(rows) > 1:
+            yield Chart(
+                name=column,
+                title=f"{title}, against users",
+                caption=f"Each point is the mean of a step's trials; hollow: too few samples.{predicted}",
+                kind="lines",
+                rows=rows,
+                x=Axis(title="users", is_log=True, ticks=[step.users for step in search.steps]),
+                y=Axis(title=unit, is_share=unit == "share"),
+                dashed=frozenset([title] if search.prediction else []),
+                rules=[*answer, *(target if is_judged else [])],
+            )
 
 
 def _list_doubts(search: SearchContent) -> Iterator[DoubtLine]:

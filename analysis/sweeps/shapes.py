@@ -3,12 +3,11 @@
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import polars as pl
 
-from analysis.sweeps.sweep import CAPACITIES, Curve, Point, SweepTable
+from analysis.sweeps.sweep import CAPACITIES, RATE, Curve, Point, SweepTable
 
 CLIFF: Final = 0.1
 """Share of the bound per halving from which a loss is a cliff."""
@@ -26,12 +25,12 @@ FUTURE: Final = "belady"
 Row = dict[str, object]
 
 
-@dataclass(frozen=True)
-class Cliff:
+class Cliff(NamedTuple):
     """Two neighbours on a curve between which a halving of the capacity loses the most.
 
     Attributes:
-        below, above: the neighbours.
+        below: the neighbour with less memory.
+        above: that with more.
         points: percentage points lost per halving.
     """
 
@@ -82,10 +81,7 @@ def find_main_curve(sweep: SweepTable, label: str) -> Curve | None:
     It is the one that rises the most, from no memory of its tier where that was planned.
     """
     curves = [
-        curve
-        for axis in sweep.axes
-        for curve in sweep.curves(axis, "tokens")
-        if curve.label == label and len(curve.planned) > 1
+        curve for axis in sweep.axes for curve in sweep.curves(axis) if curve.label == label and len(curve.planned) > 1
     ]
     return max(curves, key=_measure_rise, default=None)
 
@@ -132,8 +128,7 @@ def _first(cells: pl.DataFrame) -> Row | None:
     return None if cells.is_empty() else cells.row(0, named=True)
 
 
-@dataclass(frozen=True)
-class LabelSpread:
+class LabelSpread(NamedTuple):
     """The differences between labels in cells of equal sizes.
 
     Attributes:
@@ -141,7 +136,7 @@ class LabelSpread:
         labels: how many there are.
         points: percentage points by which the best is ahead of another where it is most ahead.
         other: that label.
-        row: a cell of that size.
+        row: the sizes there.
         widest: percentage points between any two labels where they differ the most.
     """
 
@@ -161,23 +156,18 @@ class LabelSpread:
 def compare_labels(sweep: SweepTable) -> LabelSpread | None:
     """Compare the labels at equal sizes; None if there is one, or no size that all of them have."""
     cells = list_possible(sweep)
-    rows = cells.with_columns(label=pl.Series(map(sweep.label, cells.iter_rows(named=True))))
-    labels = rows["label"].unique(maintain_order=True).to_list()
-    if len(labels) < 2:
+    named = cells.with_columns(label=pl.Series(map(sweep.label, cells.iter_rows(named=True)), dtype=pl.String))
+    labels = named["label"].unique(maintain_order=True).to_list()
+    sizes = named.pivot("label", index=[*CAPACITIES], values=RATE, aggregate_function="max").drop_nulls(labels)
+    if len(labels) < 2 or sizes.is_empty():
         return None
-    rates: list[tuple[Row, dict[str, float]]] = []
-    for _, group in rows.group_by(*CAPACITIES, maintain_order=True):
-        best = group.group_by("label", maintain_order=True).agg(pl.col("hit_rate_tokens").max())
-        if len(best) == len(labels):
-            rates.append((group.row(0, named=True), dict(best.iter_rows())))
-    if not rates:
-        return None
-    best_label = max(labels, key=lambda label: sum(own[label] for _, own in rates))
-    row, own = max(rates, key=lambda pair: pair[1][best_label] - min(pair[1].values()))
-    other = min(own, key=lambda label: own[label])
-    widest = max(max(each.values()) - min(each.values()) for _, each in rates)
-    points = 100 * (own[best_label] - own[other])
-    return LabelSpread(best_label, len(labels), points, other, row, 100 * widest)
+    best = max(labels, key=lambda label: sizes[label].sum())
+    least, most = (sizes.select(end).to_series() for end in (pl.min_horizontal(labels), pl.max_horizontal(labels)))
+    lead = sizes[best] - least
+    row = sizes.row(lead.arg_max() or 0, named=True)
+    other = min(labels, key=lambda label: row[label])
+    points = 100 * (row[best] - row[other])
+    return LabelSpread(best, len(labels), points, other, row, 100 * max(most - least))
 
 
 def find_front(sweep: SweepTable) -> pl.DataFrame:

@@ -12,13 +12,13 @@ from replayer.schema import SimulationInfo, read_simulation
 
 CAPACITIES: Final = {"gpu_mem_gb": "gpu", "cpu_mem_gb": "cpu", "storage_capacity_gb": "nvme"}
 """Tiers by the column of their capacity."""
-RATES: Final = {"tokens": "prompt tokens", "ops": "reads", "requests": "requests"}
-"""What each hit rate counts, by the suffix of its column."""
-TIMES: Final = {
-    "wall_clock_tok_s": "tokens/s",
-    "ttfb_p95_ms": "storage part of the time to first token, P95, ms",
+RATE: Final = "hit_rate_tokens"
+CURVES: Final = {
+    RATE: "prompt tokens that hit",
+    "wall_clock_tok_s": "tokens/s, predicted",
+    "ttfb_p95_ms": "storage part of the time to first token, P95, ms, predicted",
 }
-"""Columns that a profile predicts, with what they are."""
+"""Columns that have curves: the hit rate, and what a profile predicts."""
 MEMORY: Final = {"gpu": "GPU memory", "cpu": "DRAM", "nvme": "drive"}
 """What a tier's capacity is called in sentences."""
 LABELS: Final = {
@@ -33,7 +33,7 @@ _UNITS: Final = {"ttl_s": "TTL {} s", "chunk_tokens": "chunks of {}"}
 
 
 class Point(NamedTuple):
-    """A capacity of a tier in GiB, and its hit rate; on a curve of TIMES the predicted value."""
+    """A capacity of a tier in GiB, and its hit rate or predicted value."""
 
     gib: float
     rate: float
@@ -45,11 +45,11 @@ class Curve:
 
     Attributes:
         tier: gpu, cpu or nvme.
-        by: what the rate counts, a key of RATES; or a key of TIMES.
+        by: the column of its rates, a key of CURVES.
         label: arrangement, policy and other rules.
         beside: the capacities of the other tiers; empty if they are the same in all cells.
         planned: a point per finite capacity, by capacity; 0 is the cell without the tier.
-        bound: the rate with unlimited memory; None if nothing was asked, or of TIMES.
+        bound: the rate with unlimited memory; None if nothing was asked, and of predicted values.
     """
 
     tier: str
@@ -117,22 +117,16 @@ class SweepTable:
         """Return the name of a cell: its capacities that differ, and its label."""
         return ", ".join(filter(None, [self.label(row), describe_sizes(row, self.axes)]))
 
-    def curves(self, axis: str, by: str) -> list[Curve]:
-        """Return a curve for each combination of the other settings.
-
-        Args:
-            axis: column of the capacity, one of `axes`.
-            by: what the rate counts, a key of RATES; or a key of TIMES.
-        """
+    def curves(self, axis: str, by: str = RATE) -> list[Curve]:
+        """Return a curve of a column for each combination of the other settings, over a capacity of `axes`."""
         others = [name for name in self.axes if name != axis]
-        rate = f"hit_rate_{by}" if by in RATES else by
         # The first cell of a capacity is the best, where cells differ in nothing that is named.
-        order = [axis, get_direction(by) * -pl.col(rate), "cell"]
+        order = [axis, get_direction(by) * -pl.col(by), "cell"]
         curves = []
         for _, rows in self.cells.group_by([*others, *self.labels], maintain_order=True):
-            best = rows.drop_nulls([axis, rate]).sort(order).unique(axis, keep="first", maintain_order=True)
-            points = tuple(Point(*row) for row in best.select(axis, rate).iter_rows())
-            bound = rows[f"bound_{by}"].max() if by in RATES else None
+            best = rows.drop_nulls([axis, by]).sort(order).unique(axis, keep="first", maintain_order=True)
+            points = tuple(Point(*row) for row in best.select(axis, by).iter_rows())
+            bound = rows["bound_tokens"].max() if by == RATE else None
             first = rows.row(0, named=True)
             beside = describe_sizes(first, others)
             if any(point.gib for point in points):
@@ -142,7 +136,7 @@ class SweepTable:
 
 def get_direction(by: str) -> int:
     """Return 1 if a higher rate of a curve is better, -1 if a lower one is."""
-    return -1 if by in TIMES and describe(by).better == "lower" else 1
+    return -1 if describe(by).better == "lower" else 1
 
 
 def describe_sizes(row: dict[str, object], names: Sequence[str]) -> str:

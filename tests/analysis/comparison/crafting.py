@@ -1,7 +1,7 @@
 """Crafted runs to compare: a run.json and metrics for each."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -66,28 +66,31 @@ def render(comparison: Comparison) -> str:
     return render_text(answer_comparison(comparison, [], {"doubts": {}})).rstrip()
 
 
-def even_work(seconds: float, moves: int = 200, amount: float = 2.0**20, *, is_cut: bool = False) -> Work:
+def make_work(
+    starts_s: Sequence[float],
+    lengths_s: Sequence[float] | float,
+    sizes: Sequence[float] | float = 2.0**20,
+    *,
+    cut_s: float | None = None,
+    begin_s: float = 0.0,
+    **columns: object,
+) -> Work:
+    """Make the work of a run: reads of a drive, one key each, unless `columns` say otherwise."""
+    start, length, size = (np.broadcast_to(each, len(starts_s)) for each in (starts_s, lengths_s, sizes))
+    start_ns, length_ns = (start * 1e9).astype(np.int64), (length * 1e9).astype(np.int64)
+    values: dict[str, object] = dict.fromkeys(("rank", "seq", "write_bytes", "write_ns"), 0)
+    values |= dict.fromkeys(("position", "op_id", "key"), np.arange(len(start)))
+    values |= {"start_ns": start_ns, "end_ns": start_ns + length_ns, "amount": size.astype(float), "tokens": 1.0}
+    values |= {"missed": 0.0, "read_bytes": size.astype(np.int64), "read_ns": length_ns}
+    frame = pl.DataFrame({name: np.broadcast_to(value, len(start)) for name, value in (values | columns).items()})
+    end_ns = round(cut_s * 1e9) if cut_s is not None else int((start_ns + length_ns).max())
+    return Work(frame, round(begin_s * 1e9), end_ns, is_cut=cut_s is not None)
+
+
+def even_work(seconds: float, moves: int = 200, *, is_cut: bool = False) -> Work:
     """Make moves of equal work and length, one after the other without a pause."""
-    ends = (np.arange(1, moves + 1) * seconds * 1e9 / moves).astype(np.int64)
-    starts = np.concatenate([[0], ends[:-1]])
-    each = pl.DataFrame(
-        {"rank": 0, "position": np.arange(moves), "seq": 0, "op_id": np.arange(moves), "key": np.arange(moves)}
-    )
-    columns = {
-        "start_ns": starts,
-        "end_ns": ends,
-        "amount": amount,
-        "tokens": 1.0,
-        "missed": 0.0,
-        "read_bytes": 1 << 20,
-        "write_bytes": 0,
-        "read_ns": ends - starts,
-        "write_ns": 0,
-    }
-    rows = each.with_columns(
-        **{name: pl.lit(value) if np.isscalar(value) else pl.Series(value) for name, value in columns.items()}
-    )
-    return Work(rows, 0, int(ends[-1]), is_cut=is_cut)
+    step = seconds / moves
+    return make_work(np.arange(moves) * step, step, cut_s=seconds if is_cut else None)
 
 
 def typed(*command: object) -> Any:

@@ -2,7 +2,6 @@
 
 import csv
 import json
-from pathlib import Path
 
 import pytest
 
@@ -50,17 +49,6 @@ def test_csv_has_the_ratios_of_the_text_and_why_there_are_none(craft: Craft) -> 
         assert (row["verdict"], row["winner"], row["why"]) == (ratio["verdict"], ratio["winner"] or "", ratio["why"])
         assert float(row["mean"]) / float(row["baseline_mean"]) == pytest.approx(2.0)
     assert (rows[0]["metric"], rows[0]["unit"]) == ("equal_work", "bytes/s")
-
-
-def test_the_answer_is_written_in_the_format_of_its_file(craft: Craft, tmp_path: Path) -> None:
-    runs = (*three(craft, "a", (2.0, 2.2)), "--against", *three(craft, "b", (1.0, 1.1)))
-    for name in ("x.md", "x.json", "x.csv", "x.html", "x.txt"):
-        assert typed(*runs, "-o", tmp_path / name).exit_code == 0
-    assert json.loads((tmp_path / "x.json").read_text())["ranking"] == ["a", "b"]
-    assert (tmp_path / "x.csv").read_text().startswith("configuration,system,baseline,")
-    again = typed(*runs, "-o", tmp_path / "x.md")
-    assert (again.exit_code, again.stdout) == (2, "")
-    assert typed(*runs, "-o", tmp_path / "x.md", "--force").exit_code == 0
 
 
 def test_a_single_set_shows_its_statistics(craft: Craft) -> None:

@@ -6,39 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 import pytest
 
 from analysis.comparison.spans import EqualWork, find_equal_work
 from analysis.comparison.work import DriveLoad, Work
-from tests.analysis.comparison.crafting import even_work, typed
+from tests.analysis.comparison.crafting import even_work, make_work, typed
 from tests.bench.comparison_part import Cell, compare_cell
 
 MIB = 1 << 20
-
-
-def craft(
-    starts_s: Sequence[float],
-    lengths_s: Sequence[float] | float,
-    sizes: Sequence[float] | float = MIB,
-    *,
-    cut_s: float | None = None,
-    begin_s: float = 0.0,
-    **columns: object,
-) -> Work:
-    """Make the work of a run: reads of a drive, one key each, unless `columns` say otherwise."""
-    count = len(starts_s)
-    start_ns = (np.asarray(starts_s) * 1e9).astype(np.int64)
-    length_ns = (np.broadcast_to(lengths_s, count) * 1e9).astype(np.int64)
-    size = np.broadcast_to(np.asarray(sizes, float), count)
-    values: dict[str, object] = dict.fromkeys(("rank", "seq", "write_bytes", "write_ns"), np.zeros(count, np.int64))
-    values |= dict.fromkeys(("position", "op_id", "key"), np.arange(count))
-    values |= {"start_ns": start_ns, "end_ns": start_ns + length_ns, "amount": size, "tokens": np.ones(count)}
-    values["missed"] = np.zeros(count)
-    values |= {"read_bytes": size.astype(np.int64), "read_ns": length_ns}
-    values |= {name: np.broadcast_to(np.asarray(value), count) for name, value in columns.items()}
-    end_ns = round(cut_s * 1e9) if cut_s is not None else int((start_ns + length_ns).max())
-    return Work(pl.DataFrame(values), round(begin_s * 1e9), end_ns, is_cut=cut_s is not None)
 
 
 def streams(depths: Sequence[int], rates: Sequence[float], times: float = 1.0) -> Work:
@@ -49,7 +24,7 @@ def streams(depths: Sequence[int], rates: Sequence[float], times: float = 1.0) -
             starts += [phase * 10 + step * 0.1] * depth
             sizes += [rate * 0.1 * times * MIB / depth] * depth
     cut_s = len(depths) * 10 * times
-    return craft(np.array(starts) * times, 0.1 * times, sizes, cut_s=cut_s)
+    return make_work(np.array(starts) * times, 0.1 * times, sizes, cut_s=cut_s)
 
 
 def find(one: Work, other: Work) -> EqualWork:
@@ -62,7 +37,7 @@ def ratio(equal: EqualWork) -> float:
 
 def test_the_least_work_of_a_window_ends_both_spans() -> None:
     """The slow run does 1.5 of its moves of 2 s until 3 s; the fast one as much in 1.5 s."""
-    equal = find(craft([0, 2, 4], 2, cut_s=3), craft([0, 1, 2], 1, cut_s=3))
+    equal = find(make_work([0, 2, 4], 2, cut_s=3), make_work([0, 1, 2], 1, cut_s=3))
     assert equal.amount == pytest.approx(1.5 * MIB)
     assert equal.spans_s == {"one": [pytest.approx(3.0)], "other": [pytest.approx(1.5)]}
     assert equal.ends_ns == {"one": [3_000_000_000], "other": [1_500_000_000]}
@@ -70,7 +45,7 @@ def test_the_least_work_of_a_window_ends_both_spans() -> None:
 
 def test_a_span_begins_at_the_end_of_the_warmup() -> None:
     """Half of the move from 0 to 2 s belongs to the warm-up of 1 s."""
-    work = craft([0, 2], 2, cut_s=4, begin_s=1)
+    work = make_work([0, 2], 2, cut_s=4, begin_s=1)
     assert work.total == pytest.approx(1.5 * MIB)
     assert work.find_time(MIB) == pytest.approx(2.0)
 
@@ -85,13 +60,13 @@ def test_drives_that_are_always_busy_with_the_same_moves_are_compared() -> None:
 
 
 def test_a_cut_run_is_compared_with_a_whole_one() -> None:
-    equal = find(craft(np.arange(200) * 2, 2, cut_s=200), craft(np.arange(200), 1))
+    equal = find(make_work(np.arange(200) * 2, 2, cut_s=200), make_work(np.arange(200), 1))
     assert (equal.reason, ratio(equal)) == ("", pytest.approx(2.0))
 
 
 def test_a_drive_that_waits_for_its_load_is_refused() -> None:
     """The fast drive has each move after 1 s and the next one after 2 s: pauses of users."""
-    equal = find(craft(np.arange(200) * 2, 2, cut_s=400), craft(np.arange(200) * 2, 1, cut_s=400))
+    equal = find(make_work(np.arange(200) * 2, 2, cut_s=400), make_work(np.arange(200) * 2, 1, cut_s=400))
     assert "the load limits, not the drive: the drive of other was busy 50.1% of the time" in equal.reason
     assert "more users" in equal.remedy
 
@@ -99,7 +74,7 @@ def test_a_drive_that_waits_for_its_load_is_refused() -> None:
 def test_a_demotion_is_at_the_drive_only_while_it_writes() -> None:
     """Of each second a demotion reads memory for 0.6 s."""
     demotions = {"read_bytes": 0, "write_bytes": MIB, "write_ns": 400_000_000}
-    busy = find(craft(range(200), 1, cut_s=200, **demotions), even_work(400, is_cut=True)).busy
+    busy = find(make_work(range(200), 1, cut_s=200, **demotions), even_work(400, is_cut=True)).busy
     assert busy == {"one": pytest.approx(0.4, abs=0.01), "other": pytest.approx(1.0)}
 
 
@@ -130,7 +105,7 @@ def test_drives_that_did_other_parts_of_the_work_are_refused() -> None:
     def serve(drive: float) -> Work:
         sizes = np.where(np.arange(400) % 2, 2 - drive, drive) * MIB
         reads = np.where(np.arange(400) % 2, 0, sizes)
-        return craft(np.arange(400) // 2, 1, sizes, cut_s=200, read_bytes=reads.astype(np.int64))
+        return make_work(np.arange(400) // 2, 1, sizes, cut_s=200, read_bytes=reads.astype(np.int64))
 
     assert "what the drives did for it differs by 3.85%" in find(serve(1.0), serve(1.04)).reason
     assert not find(serve(1.0), serve(1.01)).reason
@@ -138,30 +113,30 @@ def test_drives_that_did_other_parts_of_the_work_are_refused() -> None:
 
 def test_much_work_under_way_is_refused() -> None:
     """At 10 s the move of 8 s is half done: 4 of 13 MiB."""
-    slow = craft([0, 1, 2, 3, 4, 5, 6], [1, 1, 1, 1, 1, 1, 8], [MIB] * 6 + [16 * MIB], cut_s=10)
+    slow = make_work([0, 1, 2, 3, 4, 5, 6], [1, 1, 1, 1, 1, 1, 8], [MIB] * 6 + [16 * MIB], cut_s=10)
     assert "57.1% of the work belongs to moves under way" in find(slow, even_work(1, is_cut=True)).reason
 
 
 def test_other_ranks_moves_are_other_work() -> None:
-    swapped = craft(range(200), 1, cut_s=200, rank=1)
+    swapped = make_work(range(200), 1, cut_s=200, rank=1)
     assert "only 0.0% of the work is the same" in find(even_work(200, is_cut=True), swapped).reason
 
 
 @pytest.mark.parametrize("cut_s", [None, 10.0])
 def test_a_run_without_work_is_refused(cut_s: float | None) -> None:
     """Misses move no bytes."""
-    misses = craft(range(20), 0.001, 0.0, cut_s=cut_s)
+    misses = make_work(range(20), 0.001, 0.0, cut_s=cut_s)
     equal = find(misses, even_work(10))
     assert (equal.reason, equal.busy["one"]) == ("a run did no work in its window", None)
 
 
 def test_a_drive_that_had_nothing_to_do_does_not_limit() -> None:
     """Memory did all the work: its ratio is not that of the drives, unless there are none."""
-    works = [craft(range(200), 1, cut_s=200, read_bytes=0) for _ in range(2)]
+    works = [make_work(range(200), 1, cut_s=200, read_bytes=0) for _ in range(2)]
     assert "the drive of one was busy 0.0% of the time" in find(works[0], works[1]).reason
     without = [replace(work, has_drive=False) for work in works]
     assert not find(without[0], without[1]).reason
-    pauses = replace(craft(range(200), 0.5, cut_s=200, read_bytes=0), has_drive=False)
+    pauses = replace(make_work(range(200), 0.5, cut_s=200, read_bytes=0), has_drive=False)
     assert "the memory of other was busy 50" in find(without[0], pauses).reason
 
 
@@ -187,24 +162,9 @@ def test_times_of_moves_that_end_in_the_drain_do_not_count(tmp_path: Path) -> No
         assert system["ratios"][metric]["ratio"] == pytest.approx(0.5, rel=0.02), metric
 
 
-def test_users_with_pauses_do_not_show_the_drives(tmp_path: Path) -> None:
-    flags = {"--duration": "30s", "--pace": "closed", "--model": "tiny-1b"}
-    equal = compare_cell(Cell("chat", 8, 7, 8.0, 7.0, is_joint=False, streams=1, flags=flags), tmp_path)
-    assert isinstance(equal, EqualWork), equal
-    assert equal.reason.startswith("the load limits")
-
-
 def test_a_system_that_misses_more_is_told_from_one_that_is_faster() -> None:
     """One misses a tenth of the tokens: without a speed of prefill they cost nothing."""
-    hits = craft(np.arange(100), 1.0)
-    some = craft(np.arange(100) / 2, 0.5, missed=MIB / 10)
+    hits = make_work(np.arange(100), 1.0)
+    some = make_work(np.arange(100) / 2, 0.5, missed=MIB / 10)
     assert find(hits, hits).same_misses
     assert not find(hits, some).same_misses
-
-
-def test_memory_counts_in_runs_without_a_drive(tmp_path: Path) -> None:
-    flags = {"--duration": "1s", "--pace": "asap", "--model": "llama3.1-8b", "--cpu-mem-gb": "400"}
-    flags["--storage-capacity-gb"] = "0"
-    equal = compare_cell(Cell("chat", 24, 7, 2.0, 3.0, is_joint=True, streams=1, flags=flags), tmp_path)
-    assert isinstance(equal, EqualWork), equal
-    assert (equal.is_cut, equal.reason) == (True, "")

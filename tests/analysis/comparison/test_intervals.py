@@ -71,11 +71,6 @@ def test_strata_are_averaged_and_their_differences_are_no_noise() -> None:
     assert found.freedom == pytest.approx(4.0), "four variances of equal size with one degree of freedom each"
 
 
-def test_a_single_trial_of_a_system_leaves_no_interval() -> None:
-    assert estimate_ratio([([1.0, 1.1], [2.0])]).find_ends() is None
-    assert estimate_ratio([([1.0, 1.1], [2.0, 2.1]), ([1.0], [2.0, 2.1])]).find_ends() is None
-
-
 def test_the_error_of_a_cut_adds_in_quadrature() -> None:
     found = estimate_ratio([([2.0, 2.0], [1.0, 1.0])], systematic=math.log(1.02))
     assert found.find_ends() == pytest.approx((2 / 1.02, 2 * 1.02))

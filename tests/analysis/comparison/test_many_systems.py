@@ -54,6 +54,11 @@ def test_systems_with_other_units_of_work_have_rows_of_their_own(craft: Craft) -
         ([["s/x/opt1/t0", "s/x/opt2/t0"], ["s/y/opt1/t0", "s/y/opt2/t0"]], ["x", "y"]),
         ([["r/run-11", "r/run-12"], ["r/run-13", "r/run-14"]], ["run-11 …", "run-13 …"]),
         ([["r/p5-11", "r/p5-12"], ["r/p6-11"]], ["p5", "p6-11"]),
+        (
+            [["s/dram/t1"], ["s/drive-arrangement=aibrix-hot/t1"], ["s/drive-arrangement=vllm/t1"]],
+            ["dram", "aibrix-hot", "vllm"],
+        ),
+        ([["s/drive-arrangement=aibrix-hot/t1"], ["s/other-arrangement=aibrix-hot/t1"]], ["set 1", "set 2"]),
     ],
 )
 def test_systems_have_short_names(sets: list[list[str]], expected: list[str]) -> None:

@@ -1,10 +1,8 @@
 """Which runs are compared: validity, copies, conditions, configurations."""
 
-from pathlib import Path
-
 import pytest
 
-from analysis.comparison.matching import match_configurations, name_sets
+from analysis.comparison.matching import match_configurations
 from analysis.comparison.trials import load_sets
 from tests.analysis.comparison.crafting import Craft, compare, render, three, typed
 from tracegen.errors import InputError
@@ -113,11 +111,3 @@ def test_rules_that_follow_from_an_arrangement_do_not_name_a_configuration(craft
     assert {one.name for one in found} == {"vllm", "mine"}
     ambiguous, _ = match_configurations(load_sets({"a": runs})[0])
     assert all("rules" in one.name for one in ambiguous), "one name, two tables"
-
-
-def test_cases_of_a_sweep_with_long_names_are_called_by_their_value() -> None:
-    engines = ("waterfall", "vllm", "aibrix-hot")
-    sets = [[Path(f"s/drive-arrangement={engine}/trial_{n}") for n in (1, 2)] for engine in engines]
-    assert name_sets(sets) == list(engines)
-    assert name_sets([[Path("s/dram/trial_1")], *sets]) == ["dram", *engines]
-    assert name_sets([*sets, [Path("s/other-arrangement=vllm/trial_1")]]) == ["set 1", "set 2", "set 3", "set 4"]

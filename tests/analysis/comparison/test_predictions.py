@@ -50,12 +50,6 @@ def test_errors_of_one_pair_are_right(craft: Craft) -> None:
     assert (check.unmatched, check.warnings, check.left_out) == ([], [], {})
 
 
-def test_runs_that_were_cut_draw_a_warning(craft: Craft) -> None:
-    cut = {"window": {"duration_s": 5.0, "cut_s": 5.0, "drain_s": 0.0}}
-    check = check_predictions([craft("m", **cut)], [prediction(craft, "p", **cut)], [WALL])
-    assert "errors are of own windows: compare whole runs" in check.warnings[0]
-
-
 def test_metrics_that_one_side_lacks_have_no_error(craft: Craft) -> None:
     values = {"nvme_read_p95_ms": None, "drain_s": 0.0}
     trials = [craft("m", values=values)]
@@ -79,17 +73,6 @@ def test_a_pair_is_shown_as_typed_in_either_order(craft: Craft) -> None:
     assert row[row.index(WALL) :] == [WALL, "104", "100", "to", "120", "90", "-13.5%"]
     assert typed(other, "--against", *trials).output == done.output
     assert max(map(len, lines[5:])) <= 180
-
-
-def test_percentiles_of_few_samples_are_in_brackets(craft: Craft) -> None:
-    values = {"nvme_read_p95_ms": 4.0, "nvme_reads": 99}
-    trials = [craft("m", values=values | {"nvme_reads": 100})]
-    metric = ("--metric", "nvme_read_p95_ms")
-    shown = typed(*trials, "--against", prediction(craft, "p", values=values), *metric).output
-    assert "(4)" in shown
-    assert "a percentile of too few samples" in shown
-    enough = prediction(craft, "q", values=values | {"nvme_reads": 100})
-    assert "(4)" not in typed(*trials, "--against", enough, *metric).output
 
 
 # Several pairs
@@ -184,12 +167,6 @@ def test_conditions_of_the_device_are_the_profiles(craft: Craft) -> None:
     assert text.endswith("the profile is of other conditions: direct (true measured, false predicted).")
 
 
-def test_two_forms_at_once_are_refused(craft: Craft) -> None:
-    done = typed(craft("m"), "--against", craft("n"), "--json", "--csv")
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert "--csv: two forms at once; pass one of --json and --csv" in done.stderr
-
-
 # Predictions in comparisons of systems
 
 
@@ -218,22 +195,6 @@ def test_a_measured_and_a_predicted_run_elsewhere_are_warned_of(craft: Craft) ->
 
 
 # Runs with logs
-
-
-def test_real_logs_are_compared(tmp_path: Path) -> None:
-    """The prediction says 10% more time."""
-    timed = ("elapsed_s", "nvme_read_p95_ms", "e2e_p95_ms")
-    replay = measured(clean()).save(tmp_path / "replay")
-    other = mark(clean().slower(1.1)).save(tmp_path / "p")
-    found = json.loads(
-        call(
-            "compare", replay, "--against", other, "--json", *(word for name in timed for word in ("--metric", name))
-        ).stdout
-    )
-    (pair,) = found["pairs"]
-    for metric in timed:
-        one = pair["errors"][metric]
-        assert one["error"] == pytest.approx(0.1, rel=1e-2)
 
 
 def test_replays_of_a_memory_test_the_model(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """Runs of unequal length: common plans, cut runs and real replays."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +11,9 @@ from analysis.runs.run import RankDirectory
 from analysis.runs.run import Run as RunOf
 from analysis.summary.summary import summarise
 from replayer.schema import CHECKPOINT_OPS, read_run
-from tests.analysis.comparison.crafting import Craft, compare, typed
-from tests.support.command_line import Run
+from tests.analysis.comparison.crafting import Craft, compare
 from tests.support.crafted_runs import SECOND, clean
-from tests.support.paths import DEMO, ROOT
+from tests.support.paths import ROOT
 from tests.support.summaries import summary_of
 from tracegen.errors import InputError
 
@@ -108,51 +106,3 @@ def test_a_system_4_7_times_as_fast_shows_a_ratio_of_4_7(tmp_path: Path) -> None
     (pair,) = compare({"fast": [fast], "slow": [slow]}, metrics=metrics).pairs
     for metric in ("equal_work", *metrics):
         assert pair.ratios[metric].ratio == pytest.approx(4.7, rel=0.02), metric
-
-
-@pytest.fixture(scope="module")
-def replays(run: Run, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Two real replays of one plan, one of them cut short."""
-    place = tmp_path_factory.mktemp("replays")
-    run("tracegen", "generate", DEMO, "--requests", 40, "-o", place / "trace.parquet")
-    command = [
-        "replayer",
-        "run",
-        place / "trace.parquet",
-        "--model",
-        "tiny-1b",
-        "--cache-dir",
-        place / "cache",
-    ]
-    slow = ["--workers", 2, "--pace", "asap", "--throttle", "nvme=2000,1ms", "--layout", "null", "--verify", "off"]
-    run(*command, *slow, "-o", place / "whole")
-    run(*command, *slow, "--duration", 0.2, "-o", place / "short")
-    return [place / "whole", place / "short"]
-
-
-def test_real_runs_of_unequal_length_are_compared(replays: list[Path], run: Run) -> None:
-    whole, short = map(str, replays)
-    refused = typed(whole, "--against", short)
-    assert refused.exit_code == 2
-    assert "duration_s (null against 0.2); pass --vary duration_s" in refused.stderr
-    done = run(
-        "analysis",
-        "compare",
-        whole,
-        "--against",
-        short,
-        "--vary",
-        "duration_s",
-        "--metric",
-        "tokens_generated",
-        "--json",
-    )
-    found = json.loads(done.stdout)
-    (one,) = found["systems"][0]["configurations"]
-    assert one["cut"]
-    short, long = (summarise(path).to_json() for path in (replays[1], replays[0]))
-    assert short["executed_ops"] < long["executed_ops"]
-    (span,) = one["equal_work"]["spans_s"]["short"]
-    assert span == pytest.approx(short["elapsed_s"], rel=0.02), "the least work is that of the run that was cut"
-    assert 0 < one["equal_work"]["spans_s"]["whole"][0] < long["elapsed_s"], "the same work, part of the whole"
-    assert found["warnings"] == []

@@ -1,6 +1,5 @@
 """Systems with different tiers: conditions that follow from them, equal ratios, metrics to quote."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,8 +7,6 @@ import pytest
 from analysis.comparison.matching import match_configurations
 from analysis.comparison.trials import load_sets
 from tests.analysis.comparison.crafting import Craft, compare
-from tests.support import traces
-from tests.support.command_line import Run
 from tracegen.errors import InputError
 
 GIB = 2**30
@@ -62,21 +59,3 @@ def test_configurations_are_named_by_the_requested_size(craft: Craft) -> None:
         load_sets({"a": [craft(f"a-{gib}", conditions=sizes(gib)) for gib in (0.25, 4)]})[0]
     )
     assert [one.name for one in found] == ["cpu 0.25 GiB", "cpu 4 GiB"]
-
-
-def test_a_device_twice_as_fast_shows_a_ratio_of_2_or_is_refused(tmp_path: Path, run: Run) -> None:
-    """Requests write and decode an object of 240 KiB; the cut falls between them, and the machine may be busy."""
-    steps = [(op, request, 10) for request in range(600) for op in "wd"]
-    batch = traces.columns(steps, [request for request in range(600) for _ in "wd"])
-    trace = traces.write(tmp_path / "trace.parquet", batch, counts={"tokens_generated": len(steps), "users": 600})
-    flags = ["--model", "tiny-1b", "--workers", 4, "--pace", "asap", "--layout", "null", "--verify", "off"]
-    metrics = ["wall_clock_tok_s", "decode_read_gib_s", "nvme_read_gib_s"]
-    runs = {name: [tmp_path / name] for name in ("fast", "slow")}
-    for (place,), mib_s in zip(runs.values(), (40, 20), strict=True):
-        limits = ["--throttle", f"nvme={mib_s}", "--decode", "reread", "--duration", 3]
-        run("replayer", "run", trace.path, *flags, *limits, "-o", place)
-    (pair,) = compare(runs, vary=["throttle"], metrics=metrics).pairs
-    assert pair.configurations[0].cut
-    assert pair.ratios or pair.why
-    for ratio in pair.ratios.values():
-        assert ratio.ratio == pytest.approx(2.0, rel=0.1), ratio.metric

@@ -14,7 +14,7 @@ from analysis.log.targets import Targets
 from analysis.metrics.catalogue import CATALOGUE
 from analysis.report.answer import format_state, list_figures, make_report
 from analysis.report.data import Gathered, gather
-from analysis.report.tables import list_run_tables, list_tested
+from analysis.report.tables import list_tested
 from analysis.summary.across_runs import add_shared_doubts
 from analysis.summary.summary import summarise
 from tests.analysis.report.loads import gathered_of
@@ -86,12 +86,6 @@ def test_a_run_of_warm_up_alone_has_no_charts(tmp_path: Path) -> None:
     assert any("nothing is left to measure" in doubt.text for doubt in answer.doubts)
 
 
-def test_the_targets_of_the_user_are_named(replay: Path) -> None:
-    targets = Targets(qos_ms={"interactive": 50.0, "responsive": 100.0, "batch": 123456.0})
-    meaning = next(table for table in list_run_tables(gather([replay], targets)) if not table.columns)
-    assert "batch 123,456 ms" in meaning.notes[-1]
-
-
 def test_the_tables_agree_with_the_summary(answers: dict[str, Answer], replay: Path) -> None:
     summary = summarise(replay).to_json()
     headlines, others = (
@@ -131,12 +125,3 @@ def test_json_contains_summaries_and_tables(answers: dict[str, Answer], cases: d
         assert one == summary.to_json()
         read = sum(row["gib"] for row in tables["traffic"] if row["tier"] == "nvme" and row["side"] == "read")
         assert math.isclose(read, one["nvme_read_bytes"] / 2**30)
-
-
-def test_markdown_is_short_and_escaped(answers: dict[str, Answer]) -> None:
-    text = FORMATS["md"](answers["trials"])
-    assert "\n**VALID** " in text
-    assert len(text.splitlines()) < 75
-    assert "<img" not in FORMATS["md"](answers["systems"]).replace("\\<", "")
-    assert answers["bad"].tone == "bad"
-    assert answers["bad"].doubts[0].invalidates

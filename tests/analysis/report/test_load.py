@@ -52,19 +52,6 @@ def test_a_knee_worked_by_hand() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("times", "kept"),
-    [((10.0, 50.0), 2), ((50.1, 90.0), 0), ((60.0, 10.0), 0), ((10.0, 90.0), 1)],
-)
-def test_the_lowest_load_that_misses_ends_what_is_kept(times: tuple[float, float], kept: int) -> None:
-    found = find(gathered_of(loaded(1, times[0]), loaded(2, times[1])))
-    limit = found.find_limit(found.curves[0])
-    assert limit is not None
-    assert limit.kept == kept
-    assert list_load_figures(found)[0].value == (kept or None)
-    assert ("at no load" in describe_curves(found)) == (kept == 0)
-
-
 def test_the_class_that_misses_first_is_the_answer() -> None:
     times = ((1, 10.0, 900.0), (2, 20.0, 1100.0), (4, 60.0, 2000.0))
     data = gathered_of(*(loaded(load, ms, batch_ttfb_p95_ms=batch) for load, ms, batch in times))

@@ -1,6 +1,5 @@
 """Predicted runs in reports: names, dashes, the errors beside measured runs, and what is said of them."""
 
-import csv
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from analysis.report.data import Gathered, gather
 from analysis.runs.run import Doubt
 from analysis.summary.run_summary import Summary
 from tests.analysis.report.loads import gathered_of
-from tests.support.browser import Browser
 from tests.support.crafted_runs import Crafted, clean
 from tests.support.latencies import latencies_known
 from tests.support.predicted_runs import SHEET, mark, measured, predict
@@ -58,15 +56,6 @@ def test_predicted_lines_are_dashed_and_measured_lines_are_not(answers: dict[str
     assert drawn["measured"].dashed == set()
 
 
-def test_a_browser_draws_the_dashes(browser: Browser, answers: dict[str, Answer], tmp_path: Path) -> None:
-    page = tmp_path / "both.html"
-    page.write_text(FORMATS["html"](answers["both"]))
-    browser.open(page, 1280)
-    assert browser.complaints() == []
-    dashed = "document.querySelectorAll('#bandwidth path[stroke-dasharray=\"7,4\"]').length"
-    assert browser.value(dashed) >= 2
-
-
 def test_the_answer_says_what_is_predicted(answers: dict[str, Answer]) -> None:
     both, alone = answers["both"], answers["alone"]
     assert both.state == "4 VALID RUNS, 2 predicted"
@@ -91,15 +80,6 @@ def test_a_prediction_outside_its_profile_is_not_called_valid(tmp_path: Path) ->
     assert format_state(both) == "PREDICTED OUTSIDE THE PROFILE: 1 of 2 runs"
     assert format_state(alone) == "PREDICTED OUTSIDE THE PROFILE"
     assert [make_report(data).tone for data in (both, alone)] == ["plain", "plain"]
-
-
-def test_other_formats_are_marked(answers: dict[str, Answer]) -> None:
-    both = answers["both"]
-    assert "\n**4 VALID RUNS, 2 predicted** " in FORMATS["md"](both)
-    rows = list(csv.reader(FORMATS["csv"](both).splitlines()))
-    marks = {run: value for run, metric, value, _ in rows if metric == "predicted"}
-    assert marks == {"drive-0": "0.0", "drive-1": "0.0", "what-if (predicted)": "1.0", "predicted-sheet": "1.0"}
-    assert [run["predicted"] for run in both.data["runs"]] == [False, False, True, True]
 
 
 CACHED = Doubt("page cache", "a cache served the reads", "use direct I/O", invalidates=True)

@@ -106,12 +106,6 @@ def test_charts_and_tables_have_the_steps_by_users(search: Path) -> None:
     assert steps.marked == {1}
 
 
-def test_a_value_that_one_step_measured_has_no_chart(tmp_path: Path) -> None:
-    steps = [make_step(2, 20.0, p95_ms=None), make_step(4, 80.0)]
-    answer = answer_search(write_search(tmp_path / "s.json", steps, 4))
-    assert [chart.name for chart in answer.charts] == ["value", "throughput_gib_s"]
-
-
 def test_the_page_and_other_formats_have_the_answer(search: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     done = report(search, "-o", page, "--title", "How many chats?")

@@ -9,9 +9,8 @@ import pytest
 from analysis.sweeps.answer import tabulate_cells, tabulate_curves
 from analysis.sweeps.charts import BEST, list_charts
 from analysis.sweeps.shapes import find_cliff, find_front, find_knee
-from analysis.sweeps.sweep import SweepTable, open_sweep
+from analysis.sweeps.sweep import SweepTable
 from tests.analysis.sweeps.sweeps import cell, make_curve, make_sweep
-from tracegen.errors import InputError
 from views.answer import Chart
 
 
@@ -82,12 +81,11 @@ def test_curves_are_the_cells_by_capacity(tmp_path: Path) -> None:
         cell(6, 4, 600, hit_rate_tokens=None, policy="s3fifo"),
     )
     assert made.axes == ["cpu_mem_gb"]
-    lru, s3fifo = made.curves("cpu_mem_gb", "tokens")
+    lru, s3fifo = made.curves("cpu_mem_gb")
     assert (lru.label, s3fifo.label) == ("lru", "s3fifo")
     assert lru.planned == ((0, 0), (1, 0.1), (2, 0.3), (4, 0.5))
     assert lru.points == lru.planned[1:]
     assert [point.rate for point in s3fifo.points] == [0.2, 0.25]
-    assert [point.rate for point in made.curves("cpu_mem_gb", "ops")[0].points] == [0.05, 0.15, 0.25]
     chart = get_chart(made, "cpu_mem_gb-tokens")
     assert [rule.y for rule in chart.rules] == [0.9]
     assert chart.rows.filter(series="lru")["y"].to_list() == [0, 0.1, 0.3, 0.5]
@@ -109,9 +107,9 @@ def test_each_size_of_the_other_tier_has_a_panel(tmp_path: Path) -> None:
     sizes = [(cpu, nvme) for cpu in (1.0, 2.0) for nvme in (0.0, 10.0, None)]
     cells = [cell(at, cpu, 100 * at, storage_capacity_gb=nvme) for at, (cpu, nvme) in enumerate(sizes)]
     made = make_sweep(tmp_path, *cells)
-    by_cpu = made.curves("cpu_mem_gb", "tokens")
+    by_cpu = made.curves("cpu_mem_gb")
     assert [one.beside for one in by_cpu] == ["no drive", "10 GiB of drive", "unlimited drive"]
-    by_nvme = made.curves("storage_capacity_gb", "tokens")
+    by_nvme = made.curves("storage_capacity_gb")
     assert [[point.gib for point in one.points] for one in by_nvme] == [[10], [10]]
     assert [one.planned[0] for one in by_nvme] == [(0, 0.0), (0, 0.3)]
     rows = get_chart(made, "storage_capacity_gb-tokens").rows
@@ -140,10 +138,3 @@ def test_the_table_shows_what_differs_and_no_tier_that_is_absent(tmp_path: Path)
     assert [row[3] for row in table.rows] == [0.7, 0.65]
     assert "evicted from DRAM" in heads
     assert not [head for head in heads if "drive" in head]
-
-
-def test_another_file_is_no_sweep(tmp_path: Path) -> None:
-    other = tmp_path / "other.parquet"
-    pl.DataFrame({"a": [1]}).write_parquet(other)
-    with pytest.raises(InputError, match="is not a table that"):
-        open_sweep(other)
