@@ -83,21 +83,11 @@ def read_options(run: Path, trace: Trace) -> tuple[str, PlanOptions]:
         problem = f"it replayed the trace {replayed[:12]}…, {trace.path} is {fingerprint[:12]}…"
         raise InputError(problem, "name the trace that it replayed", subject=run, setting="like")
     planned, load = info.conditions.plan, info.conditions.load
-    windowed, headroom = planned.windowed_bytes_per_token or 0, Decimal(planned.headroom or "0.8")
-    sizes = planned.usable_bytes
+    headroom = Decimal(planned.headroom or "0.8")
     pace = Pace(load.pace, load.speedup or 1, load.token_ms or 0, load.prefill_tok_s, load.request_depth)
     return planned.model, PlanOptions(
-        bytes_per_token=TokenBytes(
-            planned.bytes_per_token - windowed,
-            windowed,
-            planned.attention_window or 0,
-            planned.state_bytes_per_object or 0,
-        ),
-        capacity_gib=(
-            _gib(_with_headroom(sizes.gpu or 0, headroom)),
-            _gib(_with_headroom(sizes.cpu or 0, headroom)),
-            None if sizes.nvme is None else _gib(sizes.nvme),
-        ),
+        bytes_per_token=_bytes_per_token(planned),
+        capacity_gib=_capacities(planned.usable_bytes, headroom),
         headroom=headroom,
         arrangement=_arrangement(run, planned),
         lookup=planned.lookup,
@@ -105,6 +95,18 @@ def read_options(run: Path, trace: Trace) -> tuple[str, PlanOptions]:
         order=_order(run, planned.order or OrderInfo()),
         demand=Demand(pace, load.workers, load.max_concurrent_allocs),
     )
+
+
+def _bytes_per_token(planned: PlanConditions) -> TokenBytes:
+    """Return the bytes per token as recorded; a missing kind means that the model has none."""
+    windowed = planned.windowed_bytes_per_token or 0
+    window, state = planned.attention_window or 0, planned.state_bytes_per_object or 0
+    return TokenBytes(planned.bytes_per_token - windowed, windowed, window, state)
+
+
+def _capacities(usable: TierSizes, headroom: Decimal) -> tuple[Decimal, Decimal, Decimal | None]:
+    gpu, cpu = (_gib(_with_headroom(size or 0, headroom)) for size in (usable.gpu, usable.cpu))
+    return gpu, cpu, None if usable.nvme is None else _gib(usable.nvme)
 
 
 def _arrangement(run: Path, planned: PlanConditions) -> Arrangement:
