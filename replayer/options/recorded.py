@@ -12,7 +12,6 @@ from replayer.planning.pace import Demand, Pace, PlanWindow
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.planning.trace_selection import Selection
 from replayer.record.conditions import LoadConditions, OrderInfo, PlanConditions, TierSizes
-from replayer.record.options import TIERS
 from replayer.record.reading import read_run
 from tracegen.errors import InputError
 from tracegen.schema import Trace

@@ -165,7 +165,8 @@ def read_order(path: Path) -> Order:
     info = read_run(path)
     if (info.conditions.plan.order or OrderInfo()).kind == "trace":
         return Order()
-    names, is_first = ("position", "op_id"), [("seq", "=", 0)]
+    names = ["position", "op_id"]
+    is_first = [("seq", "=", 0)]
     tables = [pq.read_table(part.absolute(), columns=names, filters=is_first) for part in parts(path)]
     ordered = pa.concat_tables(tables).sort_by("position")
     position, op_id = (ordered[name].to_numpy() for name in names)
