@@ -5,7 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
-from replayer.arrangements.arrangement import SETTING, Arrangement
+from replayer.arrangements.arrangement import SETTING, Arrangement, list_changes
 from replayer.record.options import TIERS
 from tracegen.errors import InputError
 from tracegen.typed_files import convert, load_toml, parse_toml, suggest
@@ -82,19 +82,17 @@ def describe_arrangement(arrangement: Arrangement) -> str:
         return f"{record.name}, promoting" if record.promote else record.name
     name = arrangement.name
     base = load_arrangement(name) if name in shipped_names() else arrangement
-    rules, usual = _flatten(arrangement), _flatten(base)
-    changed = [f"{key}={value}" for key, value in rules.items() if value != usual[key]]
+    own = list_changes(arrangement, base)
+    changed = [f"{key}={_text(value)}" for key, value in own.items() if key not in _NO_RULES]
+    tiers = {tier: list_changes(rules, base.tiers()[tier]) for tier, rules in arrangement.tiers().items()}
     for key in asdict(arrangement.gpu):
-        values = {rules[f"{tier}.{key}"] for tier in TIERS}
-        own = [f"{tier}.{key}={rules[f'{tier}.{key}']}" for tier in TIERS]
-        if len(values) == 1 and set(own) <= set(changed):
-            changed = [one for one in changed if one not in own] + [f"{key}={values.pop()}"]
+        values = {tier: _text(changes[key]) for tier, changes in tiers.items() if key in changes}
+        if len(values) == len(TIERS) and len(set(values.values())) == 1:
+            changed.append(f"{key}={values['gpu']}")
+        else:
+            changed += [f"{tier}.{key}={value}" for tier, value in values.items()]
     return ", ".join([name, *changed])
 
 
-def _flatten(arrangement: Arrangement) -> dict[str, str]:
-    """Return all rules but the look-up as text, by path as in cpu.policy."""
-    table = asdict(arrangement)
-    rules = {key: value for key, value in table.items() if key not in _NO_RULES}
-    rules |= {f"{tier}.{key}": value for tier in TIERS for key, value in table[tier].items()}
-    return {key: str(value).removesuffix(".0") for key, value in rules.items()}
+def _text(value: object) -> str:
+    return str(value).removesuffix(".0")

@@ -71,7 +71,7 @@ def plan(
     from replayer.options.recorded import read_options
     from replayer.options.resolving import overlay_recipe, resolve_plan, resolve_span
     from replayer.planning.plan import Plan
-    from replayer.planning.plan_table import PlannedMoves
+    from replayer.planning.plan_table import write_moves
     from replayer.questions.plan import answer_plan, list_wear
     from replayer.questions.why import add_findings, examine
     from tracegen.schema import Trace
@@ -90,9 +90,8 @@ def plan(
     options.usable()  # refuses bad capacities before any planning
     with show_progress("planning", "op", opened.ops) as advance:
         made = Plan(opened, options)
-        with PlannedMoves(moves, made) if moves is not None else nullcontext() as table:
-            looks = [] if table is None else [table.add]
-            evidence, summary, findings = examine(made, advance, looks)
+        with nullcontext() if moves is None else write_moves(moves, made) as look:
+            evidence, summary, findings = examine(made, advance, [look] if look else [])
     answer = answer_plan(evidence, summary, model, _list_needs(made, summary, time))
     figures = [*answer.figures, *list_wear(evidence, drive_tb, tbw)]
     answer = msgspec.structs.replace(answer, figures=figures)

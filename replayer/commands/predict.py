@@ -1,14 +1,13 @@
 """`replayer predict`: the run directory of a replay, on the clock of a measured machine."""
 
 import json
-import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from replayer.commands.shared.prediction_options import profile_options
-from replayer.commands.shared.run_ends import note_log
+from replayer.commands.shared.run_ends import noting_log, show_end
 from replayer.commands.shared.screens import choose_screen
 from replayer.commands.shared.series_options import output_option
 from replayer.options.command_line import config_options, group_options
@@ -18,11 +17,6 @@ from replayer.options.run_groups import SpanOptions
 from replayer.record.conditions import Tier
 from tracegen.console.answers import json_option
 from tracegen.console.commands import command, option_group
-from tracegen.console.interrupts import Interrupted
-from views.answer import Answer, Figure
-
-if TYPE_CHECKING:
-    from replayer.record.run_info import RunInfo
 
 
 @command(epilog="Example: replayer predict trace.parquet --profile drive.toml -o run")
@@ -62,7 +56,6 @@ def predict(
     from replayer.run.console import RunConsole
     from replayer.run.predicted import AssumedSystem, PredictedReplay, assume_settings
     from tracegen.schema import Trace
-    from views.text import render_text
 
     system = AssumedSystem(load_profile(profile), speed)
     opened = Trace(trace)
@@ -77,29 +70,12 @@ def predict(
         output=output,
         console=RunConsole(choose_screen(), is_predicted=True),
     )
-    try:
+    with noting_log(output):
         info = prediction.run()
-    except Interrupted as error:
-        note_log(error, output)
-        raise
     if as_json:
         click.echo(json.dumps(to_json(info), indent=2))
     else:
-        click.echo(render_text(_describe(info, output)), nl=False)
+        source = system.profile.source or "measured by `replayer profile`"
+        show_end(info, output, f"PREDICTED by the profile {system.profile.name} ({source}), nothing was measured; ")
     if info.status != "complete":
-        click.secho(f"Error: {output}: {info.reason}.", err=True, bold=True)
         raise click.exceptions.Exit(1)
-
-
-def _describe(info: "RunInfo", directory: Path) -> Answer:
-    """Return the answer of a prediction."""
-    assert info.prediction is not None, "the run is predicted"
-    source = info.prediction.source or "measured by `replayer profile`"
-    return Answer(
-        title=f"{directory}: predicted, {info.status}",
-        subject=[f"profile {info.prediction.profile}: {source}"],
-        state="PREDICTED",
-        figures=[Figure(name="ops", label="ops", value=info.ops_executed)],
-        sentence="the times are those of the profile, and nothing was measured",
-        next=[f"analysis summary {shlex.quote(str(directory))}"],
-    )

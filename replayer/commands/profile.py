@@ -1,6 +1,5 @@
 """`replayer profile`: measure how long the tiers of this machine take."""
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,10 +21,10 @@ from tracegen.console.command_line import SECONDS, Quantity
 from tracegen.console.commands import Word, command, option_group
 from tracegen.console.interrupts import INTERRUPTS
 from tracegen.errors import InputError
+from tracegen.outputs import check_output
 from views.formats import FORMATS
 
 if TYPE_CHECKING:
-    from replayer.prediction.profile import Profile
     from replayer.profiling.rounds import ShowRun
 
 _BUDGET_S: Final = 120
@@ -74,11 +73,11 @@ def profile(
     from replayer.options.resolving import resolve_io
     from replayer.options.settings import Settings
     from replayer.planning.pace import Demand, Pace
-    from replayer.prediction.profile_file import load_profile
+    from replayer.prediction.profile_file import load_profile, save_profile
     from replayer.profiling.measuring import measure_profile
     from replayer.profiling.rounds import WORKERS
 
-    _check_output(output, force=force)
+    check_output(output, force=force)  # before two minutes are spent
     devices = make_options(flags).devices
     wanted = tiers or _default_tiers(devices)
     if "nvme" in wanted and devices.cache_dir is None and devices.layout in DEVICE_LAYOUTS:
@@ -98,7 +97,7 @@ def profile(
             screen.warn,
             INTERRUPTS.check,
         )
-    _save(measured, output)
+    save_profile(measured, output)
     # Read back: what is shown is what later predictions load.
     answer = answer_profile(load_profile(output), output)
     click.echo(FORMATS["json" if as_json else "txt"](answer), nl=False)
@@ -107,29 +106,6 @@ def profile(
 def _default_tiers(devices: DeviceOptions) -> tuple[Tier, ...]:
     has_drive = devices.cache_dir is not None or devices.layout not in DEVICE_LAYOUTS
     return ("cpu", "nvme") if has_drive else ("cpu",)
-
-
-def _check_output(output: Path, *, force: bool) -> None:
-    """Refuse an output that cannot be written, before two minutes are spent."""
-    problem = None
-    if os.path.lexists(output) and not (force and output.is_file()):
-        problem = "exists" if output.is_file() else "is not a file"
-    elif not output.absolute().parent.is_dir():
-        problem = "is in a folder that does not exist"
-    if problem:
-        remedy = "name another, or pass `force`" if problem == "exists" else "name another"
-        raise InputError(problem, remedy, subject=output, setting="output")
-
-
-def _save(measured: "Profile", output: Path) -> None:
-    from replayer.prediction.profile_file import save_profile
-
-    try:
-        save_profile(measured, output)
-    except OSError as error:
-        problem = f"cannot be written ({error.strerror})"
-        remedy = "name another"
-        raise InputError(problem, remedy, subject=output, setting="output") from None
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shlex
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from replayer.commands.shared.run_ends import note_log, report_death
+from replayer.commands.shared.run_ends import noting_log, report_death, show_end
 from replayer.commands.shared.screens import choose_screen
 from replayer.commands.shared.series_options import output_option
 from replayer.live.figures import Agenda
@@ -23,11 +22,9 @@ from replayer.options.types import whole_number
 from replayer.record.options import RankMode
 from tracegen.console.answers import json_option
 from tracegen.console.commands import command, option_group
-from tracegen.console.interrupts import Interrupted
-from tracegen.errors import InputError, format_count
+from tracegen.errors import InputError
 
 if TYPE_CHECKING:
-    from replayer.record.run_info import RanksInfo, RunInfo
     from replayer.run.mpi import Ranks
     from replayer.run.replay import Replay
 
@@ -80,13 +77,10 @@ def run(
         results = []
         for directory in directories:
             agenda.begin(str(directory))
-            try:
+            with noting_log(directory):
                 result = start(output=directory, console=console).run()
-            except Interrupted as error:
-                note_log(error, directory)
-                raise
             if not as_json and peers.rank == 0:
-                _print_result(result.whole, directory)
+                show_end(result.whole, directory)
             results.append(result)
     if as_json and peers.rank == 0:
         infos = [result.to_json() for result in results]
@@ -131,11 +125,3 @@ def _name_trials(output: Path, repeat: int, *, force: bool) -> list[Path]:
     for directory in directories:  # all of them before the first trial, which may take hours
         check_free(directory, force=force)
     return directories
-
-
-def _print_result(info: "RunInfo | RanksInfo", directory: Path) -> None:
-    ops = format_count(info.ops_executed or 0, "op")
-    command = f"`analysis summary {shlex.quote(str(directory))}`"
-    click.echo(f"{directory}: {info.status}, {ops}; {command} judges it")
-    if info.status != "complete":
-        click.secho(f"Error: {directory}: {info.reason}.", err=True, bold=True)

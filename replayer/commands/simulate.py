@@ -17,6 +17,7 @@ from tracegen.console.answers import AnswerOutput, answer_options
 from tracegen.console.commands import command
 from tracegen.console.progress_bars import show_progress
 from tracegen.errors import InputError, format_count
+from tracegen.outputs import check_output
 
 if TYPE_CHECKING:
     from replayer.questions.cells import GridCell
@@ -90,12 +91,15 @@ def simulate(
     """
     from replayer.questions.cells import make_grid
     from replayer.questions.simulate import answer_simulation, find_column, sort_cells
-    from replayer.record.simulation import check_table_path, write_simulation
+    from replayer.record.simulation import write_simulation
     from tracegen.schema import Trace
 
     opened = Trace(trace)
     if output.table is not None:
-        check_table_path(output.table, trace, force=output.force)
+        if trace.resolve() in (output.table.resolve(), *output.table.resolve().parents):
+            problem = "belongs to the trace, which must not change"
+            raise InputError(problem, "name a file elsewhere", subject=output.table, setting="output")
+        check_output(output.table, force=output.force)
     system = load_system(flags.pop("profile"), flags.pop("speed"))
     if sort is not None:
         sort = find_column(sort, has_times=system is not None)

@@ -65,18 +65,24 @@ def lay_out(model: Model, sharding: Sharding, block_tokens: int) -> list[UnitLay
         per_token = model.sizes(sharding.dtype, sharding.tensor_parallel, sharding.pipeline_parallel).per_token
         return [UnitLayout("vLLM", "block, all layers", block_tokens, block_tokens * per_token)]
     paged = {_rank_bytes(group, sharding) for group in groups if group.cache.kind != "state"}
-    states = {_rank_bytes(group, sharding) for group in groups if group.cache.kind == "state"}
     has_two_caches = any(len(layer) > 1 for layer in model.layers)
     if len(paged) > 1 or kinds == {"latent", "state"} or has_two_caches:
         return []
     (token_bytes,) = paged
+    return [_lay_out_hybrid(model, sharding, block_tokens, token_bytes)]
+
+
+def _lay_out_hybrid(model: Model, sharding: Sharding, block_tokens: int, token_bytes: int) -> UnitLayout:
+    """Return the block of one of vLLM's groups of layers."""
+    groups = model.groups
+    states = [_rank_bytes(group, sharding) for group in groups if group.cache.kind == "state"]
     tokens = _raise_block(block_tokens, token_bytes, max(states, default=0))
     stages = split_layers(len(model.layers), sharding.pipeline_parallel)
     parts = _group_layers(groups)
     layers = max(sum(layer in stage for layer in part) for part in itertools.chain(*parts) for stage in stages)
     counts = [f"{len(part)} {group.cache.kind}" for group, part in zip(groups, parts, strict=True)]
     unit = f"block, {layers} layers; groups: {' + '.join(counts)}"
-    return [UnitLayout("vLLM", unit, tokens, tokens * token_bytes * layers)]
+    return UnitLayout("vLLM", unit, tokens, tokens * token_bytes * layers)
 
 
 def _rank_bytes(group: KvGroup, sharding: Sharding) -> int:

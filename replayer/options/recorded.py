@@ -4,22 +4,19 @@ from decimal import Decimal, localcontext
 from pathlib import Path
 from typing import Final
 
-from replayer.arrangements.arrangement import SPILLOVER, WATERFALL, Arrangement, ArrangementRecord
+from replayer.arrangements.arrangement import SPILLOVER, WATERFALL, Arrangement
 from replayer.arrangements.loading import make_arrangement
 from replayer.models.geometry import TokenBytes
 from replayer.planning.order import Order, make_reference, read_order
 from replayer.planning.pace import Demand, Pace, PlanWindow
-from replayer.planning.plan import Plan, PlanOptions, Usable
+from replayer.planning.plan import Plan, PlanOptions
 from replayer.planning.trace_selection import Selection
 from replayer.record.conditions import LoadConditions, OrderInfo, PlanConditions, TierSizes
-from replayer.record.options import TIERS
 from replayer.record.reading import read_run
 from tracegen.errors import InputError
 from tracegen.schema import Trace
 
-_MAX_WORKERS: Final = 10_000
 _PRECISION: Final = 100  # decimal digits: bytes divided by 2^30 are exact
-_COPY_AGAIN: Final = "copy the run anew"
 
 
 def record_plan(model: str, plan: Plan, ranks: int) -> PlanConditions:
@@ -83,78 +80,43 @@ def read_options(run: Path, trace: Trace) -> tuple[str, PlanOptions]:
     fingerprint, replayed = trace.metadata.fingerprint, info.trace.fingerprint
     if fingerprint != replayed:
         problem = f"it replayed the trace {replayed[:12]}…, {trace.path} is {fingerprint[:12]}…"
-        raise _error(run, problem, "name the trace that it replayed")
+        raise InputError(problem, "name the trace that it replayed", subject=run, setting="like")
     planned, load = info.conditions.plan, info.conditions.load
-    if load.workers > _MAX_WORKERS:
-        problem = f"{load.workers:,} workers are more than the {_MAX_WORKERS:,} that a replay can have"
-        raise _error(run, problem)
-    depth, rate = load.request_depth, load.prefill_tok_s
-    try:
-        headroom = Decimal(planned.headroom or "0.8")
-        options = PlanOptions(
-            bytes_per_token=_bytes_per_token(run, planned),
-            capacity_gib=_capacities(_usable(planned), headroom),
-            headroom=headroom,
-            arrangement=_arrangement(run, planned),
-            lookup=planned.lookup,
-            selection=Selection(planned.decode or "reread", planned.users, planned.part or (0, 1), planned.cycles or 1),
-            order=_order(run, planned.order or OrderInfo()),
-            demand=Demand(
-                Pace(load.pace, load.speedup or 1, load.token_ms or 0, rate, depth),
-                load.workers,
-                load.max_concurrent_allocs,
-            ),
-        )
-        usable = options.usable()
-    except ArithmeticError:
-        raise _error(run, "its headroom or its capacities are not numbers") from None
-    if tuple(usable) != _usable(planned):
-        raise _error(run, "its usable bytes do not follow from its headroom")
-    return planned.model, options
+    headroom = Decimal(planned.headroom or "0.8")
+    pace = Pace(load.pace, load.speedup or 1, load.token_ms or 0, load.prefill_tok_s, load.request_depth)
+    return planned.model, PlanOptions(
+        bytes_per_token=_bytes_per_token(planned),
+        capacity_gib=_capacities(planned.usable_bytes, headroom),
+        headroom=headroom,
+        arrangement=_arrangement(run, planned),
+        lookup=planned.lookup,
+        selection=Selection(planned.decode or "reread", planned.users, planned.part or (0, 1), planned.cycles or 1),
+        order=_order(run, planned.order or OrderInfo()),
+        demand=Demand(pace, load.workers, load.max_concurrent_allocs),
+    )
 
 
-def _error(run: Path, problem: str, remedy: str = _COPY_AGAIN) -> InputError:
-    return InputError(problem, remedy, subject=run, setting="like")
-
-
-def _bytes_per_token(run: Path, planned: PlanConditions) -> TokenBytes:
+def _bytes_per_token(planned: PlanConditions) -> TokenBytes:
     """Return the bytes per token as recorded; a missing kind means that the model has none."""
     windowed = planned.windowed_bytes_per_token or 0
-    if windowed > planned.bytes_per_token:
-        raise _error(run, "windowed_bytes_per_token is above bytes_per_token")
     window, state = planned.attention_window or 0, planned.state_bytes_per_object or 0
     return TokenBytes(planned.bytes_per_token - windowed, windowed, window, state)
+
+
+def _capacities(usable: TierSizes, headroom: Decimal) -> tuple[Decimal, Decimal, Decimal | None]:
+    gpu, cpu = (_gib(_with_headroom(size or 0, headroom)) for size in (usable.gpu, usable.cpu))
+    return gpu, cpu, None if usable.nvme is None else _gib(usable.nvme)
 
 
 def _arrangement(run: Path, planned: PlanConditions) -> Arrangement:
     """Return the arrangement as recorded; the waterfall and spillover record no rules."""
     name = planned.arrangement or WATERFALL.name
     if planned.rules is not None:
-        try:
-            arrangement = make_arrangement(name, planned.rules)
-        except InputError as error:
-            raise _error(run, f"in its rules, {error.problem}") from None
-        recorded = ArrangementRecord(name, planned.rules, bool(planned.promote))
-        if arrangement.to_record() != recorded:  # a reader would take it for something else
-            raise _error(run, "its arrangement, rules and promote are not what a run records")
-        return arrangement
+        return make_arrangement(name, planned.rules)
     known = {one.name: one for one in (WATERFALL, SPILLOVER)}
     if name not in known:
-        raise _error(run, f"it does not record the rules of {name}")
+        raise InputError(f"it does not record the rules of {name}", "copy the run anew", subject=run, setting="like")
     return known[name].with_promotion() if planned.promote else known[name]
-
-
-def _usable(planned: PlanConditions) -> Usable:
-    sizes = planned.usable_bytes
-    return sizes.gpu, sizes.cpu, sizes.nvme
-
-
-def _capacities(usable: Usable, headroom: Decimal) -> tuple[Decimal, Decimal, Decimal | None]:
-    gpu, cpu, nvme = (
-        None if size is None else _gib(size if tier == "nvme" else _with_headroom(size, headroom))
-        for tier, size in zip(TIERS, usable, strict=True)
-    )
-    return gpu or Decimal(0), cpu or Decimal(0), nvme
 
 
 def _with_headroom(usable: int, headroom: Decimal) -> int:

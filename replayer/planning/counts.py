@@ -22,7 +22,6 @@ from replayer.bindings.compiled import (
 from replayer.planning.moves import (
     BYPASS,
     COPY,
-    DELETE,
     DEMOTE,
     DROP,
     HIT,
@@ -47,49 +46,26 @@ Numbers = NDArray[np.int64]
 _count_stretch = call("stretch_count")
 
 
-class MoveTotals:
-    """Sums over moves: counts and bytes by move, source tier and target tier.
-
-    Attributes:
-        struct: the sums as compiled code keeps them.
-    """
-
-    def __init__(self, struct: TotalsStruct | None = None) -> None:
-        self.struct = struct or TotalsStruct()
-
-    def to_info(self) -> Totals:
-        """Return the totals as run.json records them."""
-        counts, size = np.array(self.struct.counts), np.array(self.struct.bytes)
-        once = {
-            name: int(counts[move].sum())
-            for name, move in (
-                ("misses", MISS),
-                ("promotions", PROMOTE),
-                ("drops", DROP),
-                ("bypasses", BYPASS),
-            )
-        }
-        return Totals(
-            ops=self.struct.ops,
-            reads=self.struct.reads,
-            hits=_by_tier((counts[HIT] + counts[PROMOTE]).sum(1)),
-            stores=_by_tier(counts[STORE].sum(0)),
-            demotions=_by_pair(counts[DEMOTE]),
-            copies=_by_pair(counts[COPY]) if counts[COPY].any() else msgspec.UNSET,
-            # Hits on the ends of chunks alone spare more than was asked for.
-            recomputed_tokens=max(0, self.struct.recomputed_tokens),
-            read_bytes=_by_tier(size[[HIT, PROMOTE, DEMOTE, COPY]].sum(axis=(0, 2))),
-            write_bytes=_by_tier(size[[STORE, DEMOTE, COPY]].sum(axis=(0, 1))),
-            **once,
-        )
-
-    def left_bytes(self) -> list[int]:
-        """Return the bytes that these moves leave in gpu, cpu and nvme."""
-        size = np.array(self.struct.bytes)
-        entered = size[[STORE, DEMOTE, COPY]].sum(axis=(0, 1))
-        taken = size[[DEMOTE, PROMOTE, DROP, DELETE]].sum(axis=(0, 2))
-        left: list[int] = (entered - taken)[: len(TIERS)].tolist()
-        return left
+def describe_totals(totals: TotalsStruct) -> Totals:
+    """Return sums over moves, by move, source tier and target tier, as run.json records them."""
+    counts, size = np.array(totals.counts), np.array(totals.bytes)
+    moved = counts.sum(axis=(1, 2))
+    return Totals(
+        ops=totals.ops,
+        reads=totals.reads,
+        hits=_by_tier((counts[HIT] + counts[PROMOTE]).sum(1)),
+        misses=int(moved[MISS]),
+        stores=_by_tier(counts[STORE].sum(0)),
+        demotions=_by_pair(counts[DEMOTE]),
+        copies=_by_pair(counts[COPY]) if counts[COPY].any() else msgspec.UNSET,
+        promotions=int(moved[PROMOTE]),
+        drops=int(moved[DROP]),
+        bypasses=int(moved[BYPASS]),
+        # Hits on the ends of chunks alone spare more than was asked for.
+        recomputed_tokens=max(0, totals.recomputed_tokens),
+        read_bytes=_by_tier(size[[HIT, PROMOTE, DEMOTE, COPY]].sum(axis=(0, 2))),
+        write_bytes=_by_tier(size[[STORE, DEMOTE, COPY]].sum(axis=(0, 1))),
+    )
 
 
 class Minutes:
@@ -123,7 +99,6 @@ class PlanCounts:
 
     Attributes:
         minutes: when requests arrive.
-        has_parts: whether requests are counted in two parts.
         bytes: by part, minute, direction (read, write) and tier.
         prompts: tokens of each request's prompt, those that hits spare, and those of them that
             nvme serves; shape (requests, 3).
@@ -149,7 +124,6 @@ class PlanCounts:
             np.zeros(workload.keys + 1, np.uint8),
         )
         self._part_of = part_of
-        self.has_parts = part_of is not None
         request, key = map(address, self._flags)
         self._struct = CounterStruct(
             part_of=None if part_of is None else address(part_of),
@@ -188,9 +162,9 @@ class PlanCounts:
         return rows
 
     @property
-    def totals(self) -> MoveTotals:
+    def totals(self) -> Totals:
         """Sums over the moves of part 0, which is all of them without parts."""
-        return MoveTotals(self._struct.parts[0].totals)
+        return describe_totals(self._struct.parts[0].totals)
 
     def table(self, name: str, part: int = 0) -> Any:
         """Return a number, or a table by source or tier, by its name in `Counts` of core.h."""
@@ -233,7 +207,7 @@ class PlanSummary(PlanInfo, frozen=True, kw_only=True):
     @classmethod
     def of(cls, counts: PlanCounts, fingerprint: PlanHash) -> "PlanSummary":
         """Return the summary of a plan that was counted to its end."""
-        account, sums = counts.account, counts.totals.to_info()
+        account, sums = counts.account, counts.totals
         gpu, cpu, nvme = account.peak_objects
         return cls(
             **{name: getattr(sums, name) for name in sums.__struct_fields__},

@@ -15,15 +15,17 @@ from replayer.bindings.compiled import (
     UNLIMITED,
     EngineSettings,
     State,
+    TotalsStruct,
     address,
     call,
     reference,
     view,
 )
-from replayer.planning.counts import MoveTotals
+from replayer.planning.counts import describe_totals
 from replayer.planning.pace import PlanWindow, Span
 from replayer.planning.plan import Plan, free_live
 from replayer.record.options import Verify
+from replayer.record.run_info import Totals
 
 ROW_NUMBERS: Final = 7
 """Numbers per row of a plan."""
@@ -122,11 +124,11 @@ class CompiledExecution:
         self._core["state"](self._handle, ctypes.byref(state))
         return state
 
-    def totals(self) -> MoveTotals:
+    def totals(self) -> Totals:
         """Return sums over the ops executed so far."""
-        totals = MoveTotals()
-        self._core["totals"](self._handle, reference(totals.struct))
-        return totals
+        totals = TotalsStruct()
+        self._core["totals"](self._handle, reference(totals))
+        return describe_totals(totals)
 
     def unfinished(self) -> NDArray[Any]:
         """Return the requests that were due before the cut and are not done, of dtype UNFINISHED."""

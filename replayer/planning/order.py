@@ -9,7 +9,6 @@ from typing import Annotated, Any, Final, Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from msgspec import Meta, Struct
 from msgspec.structs import asdict, astuple
@@ -166,14 +165,13 @@ def read_order(path: Path) -> Order:
     info = read_run(path)
     if (info.conditions.plan.order or OrderInfo()).kind == "trace":
         return Order()
-    columns = ["position", "op_id", "seq"]
-    tables = (pq.read_table(part.absolute(), columns=columns) for part in parts(path))
-    moves = pa.concat_tables(table.filter(pc.equal(table["seq"], 0)) for table in tables)
-    ordered = moves.sort_by("position")
-    position, op_id = (ordered[name].to_numpy() for name in ("position", "op_id"))
-    executed = len(position) if info.executed_ops is None else info.executed_ops
-    kept = position < executed
+    names = ["position", "op_id"]
+    is_first = [("seq", "=", 0)]
+    tables = [pq.read_table(part.absolute(), columns=names, filters=is_first) for part in parts(path)]
+    ordered = pa.concat_tables(tables).sort_by("position")
+    position, op_id = (ordered[name].to_numpy() for name in names)
+    # Beyond them, a cut run has ops whose predecessors are lacking.
+    kept = position < (len(position) if info.executed_ops is None else info.executed_ops)
     if not np.array_equal(position[kept], np.arange(kept.sum())):
-        problem, remedy = "its log lacks ops", "name a run that ended"
-        raise InputError(problem, remedy, subject=path, setting="order")
+        raise InputError("its log lacks ops", "name a run that ended", subject=path, setting="order")
     return Order("run", str(path), op_ids=op_id[kept])

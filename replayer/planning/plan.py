@@ -264,7 +264,7 @@ class Plan:
                 advance(len(stretch.ops))
             if hashing is not None:
                 hashing.result()
-        _close(planner, counts)
+        counts.account = planner.account()
         return PlanSummary.of(counts, fingerprint)
 
     def count(
@@ -282,7 +282,7 @@ class Plan:
         for stretch in planner.stretches():
             counts.add(stretch)
             advance(len(stretch.ops))
-        _close(planner, counts)
+        counts.account = planner.account()
         return counts
 
     def _positions(self, stretch: Stretch, planned: int) -> NDArray[np.int64]:
@@ -296,14 +296,6 @@ class Plan:
 def free_live(placement: int) -> None:
     """Free a placement that `Plan.live` made."""
     _placement_free(placement)
-
-
-def _close(planner: "Planner", counts: PlanCounts) -> None:
-    """Note the placement's account, which the moves counted must agree with."""
-    counts.account = planner.account()
-    if not counts.has_parts:
-        used = list(counts.account.used)
-        assert counts.totals.left_bytes() == used, "the account of bytes is adrift"
 
 
 class Planner:

@@ -1,8 +1,9 @@
 """A plan as a table: a row per move, with the columns of the log that planning decides."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -10,11 +11,11 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from replayer.planning.moves import Stretch
-from replayer.planning.plan import Plan
+from replayer.planning.plan import Look, Plan
 from replayer.planning.workload import Workload
 from replayer.record.columns import LOG_SCHEMA, PLANNED_COLUMNS
 from replayer.record.run_directory import array_of
-from tracegen.errors import InputError
+from tracegen.outputs import open_output
 
 _FIELDS: Final = [LOG_SCHEMA.field(name) for name in PLANNED_COLUMNS]
 _SCHEMA: Final = pa.schema(_FIELDS, metadata=LOG_SCHEMA.metadata)
@@ -48,48 +49,17 @@ def tabulate(
     return pa.Table.from_arrays(arrays, schema=_SCHEMA)
 
 
-class PlannedMoves:
-    """Writer of a plan's moves as Parquet; the file appears under its name once it is whole.
+@contextmanager
+def write_moves(path: Path, plan: Plan) -> Iterator[Look]:
+    """Write a plan's moves as Parquet; the file appears under its name once it is whole.
 
-    Args:
-        path: file to write; must not exist.
-        plan: the plan whose moves are written.
+    What is yielded takes the stretches of the plan, as the arguments of `tabulate`.
 
     Raises:
         InputError: the file exists, or cannot be written.
     """
-
-    def __init__(self, path: Path, plan: Plan) -> None:
-        self._path = path
-        self._partial = path.with_name(path.name + ".partial")
-        self._workload = plan.workload
-        if path.exists():
-            raise InputError("exists", "name a new file", subject=path, setting="moves")
-        try:
-            self._file = pq.ParquetWriter(self._partial, _SCHEMA, compression="zstd")
-        except OSError as error:
-            raise InputError(
-                f"cannot be written ({error.strerror})",
-                "name another file",
-                subject=path,
-                setting="moves",
-            ) from None
-
-    def add(self, stretch: Stretch, positions: NDArray[np.int64], moves: NDArray[np.int64]) -> None:
-        """Write the moves of a stretch; the arguments are those of `tabulate`."""
-        self._file.write_table(tabulate(self._workload, stretch, positions, moves))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
-        self._file.close()
-        if kind is None:
-            self._partial.replace(self._path)
-        else:
-            self._partial.unlink(missing_ok=True)
+    with (
+        open_output(path, force=False, setting="moves") as file,
+        pq.ParquetWriter(file, _SCHEMA, compression="zstd") as writer,
+    ):
+        yield lambda *stretch: writer.write_table(tabulate(plan.workload, *stretch))

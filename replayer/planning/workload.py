@@ -83,8 +83,7 @@ class Workload:
 
     def _take(self, batch: Columns, trace: OpSource) -> None:
         """Add the ops of a batch."""
-        names = ("key", "request_id")
-        highest_key, highest_request = (int(batch[name].max(initial=-1)) for name in names)
+        highest_key, highest_request = (int(batch[name].max(initial=-1)) for name in ("key", "request_id"))
         if max(highest_key, highest_request) > _MAX_NUMBER:
             raise InputError(
                 f"it has more than {_MAX_NUMBER:,} keys or requests",

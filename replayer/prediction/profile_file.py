@@ -1,7 +1,6 @@
 """Profiles as TOML files: those that ship, and those that `replayer profile` writes."""
 
 import importlib.resources
-import os
 import re
 from dataclasses import asdict, astuple, dataclass, fields, replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from replayer.prediction.profile import CpuProfile, MeasuredCell, Profile, TierP
 from replayer.prediction.stations import DataSheet, Station, scale_spread
 from replayer.record.options import TIERS
 from tracegen.errors import InputError
+from tracegen.outputs import open_output
 from tracegen.typed_files import Table, convert, load_toml, parse_toml
 
 PROFILE_VERSION: Final = 2
@@ -126,14 +126,10 @@ def save_profile(profile: Profile, path: Path) -> None:
     """Write a profile to a file, whole or not at all; an older file is replaced.
 
     Raises:
-        OSError: the file cannot be written.
+        InputError: the file cannot be written.
     """
-    other = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        other.write_text(format_profile(profile), encoding="utf-8")
-        other.replace(path)
-    finally:
-        other.unlink(missing_ok=True)
+    with open_output(path, force=True) as file:
+        file.write(format_profile(profile).encode())
 
 
 def format_profile(profile: Profile) -> str:

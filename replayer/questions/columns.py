@@ -20,7 +20,7 @@ def tabulate_counts(counts: PlanCounts, options: PlanOptions) -> Cell:
         counts: of a complete plan, with its minutes.
         options: of the plan.
     """
-    info = counts.totals.to_info()
+    info = counts.totals
     hits = info.hits.gpu + info.hits.cpu + info.hits.nvme
     spared, prompt = counts.hits_of("tokens")
     hit_requests, reading_requests = counts.hits_of("requests")

@@ -1,6 +1,5 @@
 """The table that `replayer simulate` writes: a row per cell. Its columns, metadata and reading."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from replayer.record.conditions import OrderInfo
 from replayer.record.options import TIERS
 from replayer.record.run_info import PredictionInfo
 from tracegen.errors import InputError
+from tracegen.outputs import open_output
 from tracegen.schema import ENUMS
 
 SIMULATION_VERSION: Final = 1
@@ -238,31 +238,6 @@ def find_axes(cells: Sequence[Cell]) -> tuple[str, ...]:
     return tuple(name for name in _AXIS_COLUMNS if differs(name))
 
 
-def check_table_path(path: Path, trace: Path, *, force: bool) -> None:
-    """Refuse an output that would replace something unasked, or that cannot be written.
-
-    Args:
-        path: the file.
-        trace: the trace that is planned, which must not change.
-        force: whether another file that exists may be replaced.
-
-    Raises:
-        InputError: it exists and is not to be replaced, it belongs to the trace, or it is a folder
-            or in none.
-    """
-    if path.is_dir():
-        raise InputError("is a folder", "name a file", subject=path, setting="output")
-    if not path.parent.is_dir():
-        remedy = f"make {path.parent}, or name a file elsewhere"
-        raise InputError("its folder does not exist", remedy, subject=path, setting="output")
-    if trace.resolve() in (path.resolve(), *path.resolve().parents):
-        problem = "belongs to the trace, which must not change"
-        raise InputError(problem, "name a file elsewhere", subject=path, setting="output")
-    if path.exists() and not force:
-        remedy = "choose another name, or pass `force` to replace it"
-        raise InputError("exists already", remedy, subject=path, setting="output")
-
-
 def write_simulation(cells: Sequence[Cell], info: SimulationInfo, path: Path) -> None:
     """Write the table; it appears under its name once it is whole.
 
@@ -277,16 +252,8 @@ def write_simulation(cells: Sequence[Cell], info: SimulationInfo, path: Path) ->
     fields = [column.field() for column in info.columns()]
     metadata = {_METADATA_KEY: msgspec.json.encode(info)}
     table = pa.Table.from_pylist(list(cells), schema=pa.schema(fields, metadata=metadata))
-    partial = path.with_name(path.name + ".partial")
-    try:
-        pq.write_table(table, partial.absolute(), compression="zstd")
-        partial.replace(path)
-    except OSError as error:
-        reason = os.strerror(error.errno) if error.errno else error  # Arrow's own text is long
-        problem = f"cannot be written ({reason})"
-        raise InputError(problem, "name another file", subject=path, setting="output") from None
-    finally:  # on Ctrl-C, too
-        partial.unlink(missing_ok=True)
+    with open_output(path, force=True) as file:
+        pq.write_table(table, file, compression="zstd")
 
 
 def read_simulation(path: Path) -> tuple[pa.Table, SimulationInfo]:

@@ -172,7 +172,7 @@ class Execution:
         state = self._engine.state()
         plan = self._prepared.plan
         span = self._prepared.settings.span
-        executed = self._engine.totals().to_info()
+        executed = self._engine.totals()
         fingerprint = self._hash.hexdigest()
         is_whole = state.over and not state.cut and span.ops is None
         if self._prepared.summary is None:

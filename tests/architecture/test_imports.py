@@ -32,6 +32,7 @@ DOORS = {
     "replayer": {
         "tracegen.schema",
         "tracegen.errors",
+        "tracegen.outputs",
         "tracegen.progress",
         "tracegen.typed_files",
         "tracegen.memory",

@@ -127,7 +127,7 @@ def _planned(requests: int, cpu_objects: int, nvme_objects: int | None, executed
         counts = PlanCounts(plan.workload)
         moved = counts.list_moves(Stretch(ops, part.moves[: int(ops["moves"].sum())]))
         hashed.add(moved)
-        counted = msgspec.to_builtins(counts.totals.to_info())
+        counted = msgspec.to_builtins(counts.totals)
         of_op = np.repeat(ops["row"], ops["moves"])
         mine = {name: column[of_op].astype(np.int64) for name, column in batch.items()}
         names = ("op_id", "seq", "move", "key", "from_tier", "to_tier", "size_bytes")

@@ -32,7 +32,7 @@ from analysis.submission.rules import RULES, Option, Rules
 from replayer.models.geometry import TokenBytes
 from replayer.planning.order import Order
 from replayer.planning.plan import Plan, PlanOptions
-from replayer.planning.plan_table import PlannedMoves
+from replayer.planning.plan_table import write_moves
 from replayer.run.mpi import combine_ranks
 from replayer.schema import PlanInfo, RunInfo, TraceInfo, read_run
 from tests.support.crafted_runs import PER_TOKEN, SECOND, SIZE, Crafted, clean, sampled, steps
@@ -101,8 +101,8 @@ def planned_by_hand(trace: Path, place: Path, info: RunInfo, moves: Path) -> Pla
     order = Order("run", "crafted", op_ids=np.arange(opened.ops))
     capacity = (Decimal(0), Decimal(cpu) / 2**30, None)
     plan = Plan(opened, PlanOptions(TokenBytes(PER_TOKEN), capacity, headroom=Decimal(1), order=order))
-    with PlannedMoves(moves, plan) as table:
-        return plan.simulate(looks=[table.add]).to_info()
+    with write_moves(moves, plan) as look:
+        return plan.simulate(looks=[look]).to_info()
 
 
 def save(place: Path, runs: list[Crafted]) -> None:

@@ -3,12 +3,19 @@
 import json
 import shlex
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from tracegen.console.command_line import flags_of
-from tracegen.errors import ToolError
+from tracegen.console.interrupts import Interrupted
+from tracegen.errors import ToolError, format_count
+
+if TYPE_CHECKING:
+    from replayer.record.run_info import RanksInfo, RunInfo
 
 
 def report_death(error: BaseException) -> None:
@@ -20,11 +27,33 @@ def report_death(error: BaseException) -> None:
         traceback.print_exception(error)
 
 
-def note_log(error: BaseException, directory: Path) -> None:
-    """Tell the user of an interrupted run where its rows are, if it left any."""
-    info = directory / "run.json"
-    # A run that was interrupted before its first rows has nothing to read.
-    is_incomplete = info.exists() and json.loads(info.read_text())["status"] == "incomplete"
-    if is_incomplete and any(directory.glob("**/part-*.parquet")):
-        command = f"`analysis summary {shlex.quote(str(directory))}`"
-        error.add_note(f"{directory} holds what was done; {command} reads it.")
+@contextmanager
+def noting_log(directory: Path) -> Iterator[None]:
+    """Tell the user of a run that is interrupted where its rows are, if it leaves any."""
+    try:
+        yield
+    except Interrupted as error:
+        info = directory / "run.json"
+        # A run that was interrupted before its first rows has nothing to read.
+        is_incomplete = info.exists() and json.loads(info.read_text())["status"] == "incomplete"
+        if is_incomplete and any(directory.glob("**/part-*.parquet")):
+            error.add_note(f"{directory} holds what was done; {_summary_of(directory)} reads it.")
+        raise
+
+
+def show_end(info: "RunInfo | RanksInfo", directory: Path, how: str = "") -> None:
+    """Print how a run ended, and with which command to go on; a failed one as an error, too.
+
+    Args:
+        info: of the run.
+        directory: its directory.
+        how: how it was made, if it is a prediction.
+    """
+    ops = format_count(info.ops_executed or 0, "op")
+    click.echo(f"{directory}: {how}{info.status}, {ops}; {_summary_of(directory)} judges it")
+    if info.status != "complete":
+        click.secho(f"Error: {directory}: {info.reason}.", err=True, bold=True)
+
+
+def _summary_of(directory: Path) -> str:
+    return f"`analysis summary {shlex.quote(str(directory))}`"

@@ -115,8 +115,8 @@ def test_an_interrupted_measurement_leaves_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("flags", "problem"),
     [
-        (("-o", "there.toml"), "-o there.toml: exists; name another, or pass --force."),
-        (("-o", "no/x.toml"), "-o no/x.toml: is in a folder that does not exist; name another."),
+        (("-o", "there.toml"), "-o there.toml: exists already"),
+        (("-o", "no/x.toml"), "-o no/x.toml: there is no folder no"),
         (("-o", "x.toml", "--tier", "nvme"), "the nvme tier needs a place; pass --cache-dir DIR."),
         (("-o", "x.toml", "--throttle", "nvme=100"), "--throttle nvme: this run has no such tier."),
         (("-o", "x.toml", "--tier", "gpu", "--gpu-device", "cuda:99"), "leave gpu out of --tier."),

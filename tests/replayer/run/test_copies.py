@@ -163,7 +163,7 @@ def test_what_is_executed_is_what_is_planned(
         try:
             log = machine.run()
             assert set(log["status"]) <= {0}
-            executed = machine.engine.totals().to_info()
+            executed = machine.engine.totals()
             if order != "live":
                 summary = plan.simulate()
                 assert executed == type(executed)(
