@@ -140,6 +140,14 @@ def installation_once() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def files_need_not_last() -> Iterator[None]:
+    """No file of a test is to outlive a crash of the machine, and a disk takes milliseconds to promise that."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _file: None)
+        yield
+
+
 @pytest.fixture(scope="session")
 def run() -> Run:
     """Run a console script, `ok` asserts exit code 0: in this process, but where `alone` or an environment is asked for."""
