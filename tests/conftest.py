@@ -51,7 +51,6 @@ TOGETHER = (
 LONGEST = (
     "tests/analysis/report",
     "tests/endtoend/test_pages.py",
-    "tests/endtoend/test_printed.py",
     "tests/endtoend/test_live_view.py",
     "tests/docs/test_site.py",
     "tests/endtoend/test_ranks.py",

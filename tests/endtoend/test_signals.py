@@ -31,18 +31,7 @@ COMMANDS: dict[str, list[str]] = {
     "scale": ["tracegen", "scale", "{trace}", "--users", "2", *TO],
     "export": ["tracegen", "export", "mooncake", "{trace}", *TO],
     "metrics": ["analysis", "metrics"],
-    "simulate": [
-        "replayer",
-        "simulate",
-        "{trace}",
-        "--model",
-        "tiny-1b",
-        "--cpu-mem-gb",
-        "1,2,3",
-        "--threads",
-        "2",
-        *TO,
-    ],
+    "simulate": ["replayer", "simulate", "{trace}", "--model", "tiny-1b", "--cpu-mem-gb", "1,2", "--threads", "2", *TO],
 }
 POINTS: dict[str, tuple[str, list[str], str]] = {
     "before the output is made": ("generate", ["tracegen.trace.writing", "check_output"], "after"),
