@@ -30,7 +30,7 @@ void *realloc(void *memory, size_t size) { return UNLESS_REFUSED(__libc_realloc(
 void *aligned_alloc(size_t unit, size_t size) { return UNLESS_REFUSED(__libc_memalign(unit, size)); }
 """
 DRIVER = """
-import ctypes, functools, json, os, sys
+import ctypes, functools, importlib.util, json, os, sys
 import pyarrow.parquet
 from replayer.cli import main
 from replayer.machine import description
@@ -42,6 +42,7 @@ os.fsync = lambda file: None  # no file of these runs is to outlive the machine
 first, last, asked, refused = (
     ctypes.c_long.in_dll(ctypes.CDLL(None), name) for name in ("first", "last", "asked", "refused")
 )
+ctypes.CDLL(importlib.util.find_spec("replayer._core").origin)  # that it has its addresses
 (core,) = (line.split()[0] for line in open("/proc/self/maps") if "replayer/_core" in line and " r-xp " in line)
 first.value, last.value = (int(end, 16) for end in core.split("-"))
 number, left = 0, False
