@@ -51,7 +51,6 @@ TOGETHER = (
 LONGEST = (
     "tests/analysis/report",
     "tests/endtoend/test_pages.py",
-    "tests/endtoend/test_printed.py",
     "tests/endtoend/test_live_view.py",
     "tests/docs/test_site.py",
     "tests/endtoend/test_ranks.py",
@@ -137,6 +136,14 @@ def installation_once() -> Iterator[None]:
         patch.setattr(description, "code_digests", digests)
         patch.setattr(description, "version", functools.cache(metadata.version))
         patch.setattr(beginning, "metadata", SimpleNamespace(distributions=distributions))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def files_need_not_last() -> Iterator[None]:
+    """No file of a test is to outlive a crash of the machine, and a disk takes milliseconds to promise that."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _file: None)
         yield
 
 

@@ -18,7 +18,7 @@ _MAX_REQUEST: Final = 1 << 20
 def choose_request_bytes(workers: int, depth: int) -> int:
     """Return the largest power of two for which the buffers of all workers stay within 256 MiB.
 
-    The result is from 256 KiB to 1 MiB: `make bench` showed that larger requests are slower, since
+    The result is from 256 KiB to 1 MiB: larger requests were measured to be slower, since
     their buffers leave the CPU's caches, and that smaller ones cost more calls.
 
     Args:

@@ -1,7 +1,6 @@
-"""`make bench`: each figure beside its reference, measured in turn in one run. Nothing here gates anything.
+"""`make bench`: each figure of docs/performance.md beside its reference, measured in turn. Nothing here gates anything.
 
-python -m tests.bench [PART…]; without parts, all that this machine can run but analysis100, which takes minutes and 3 GB.
-python -m tests.bench predict [OPTION…]: the error table of predictions, half an hour; --help shows the options.
+python -m tests.bench [PART…]; without parts, all of DEFAULT that this machine can run.
 """
 
 import os
@@ -10,25 +9,21 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.bench import analysis_part, comparison_part, replay_part, traces_part, validity_part
-from tests.bench.prediction import part as prediction_part
+from tests.bench import analysis_part, comparison_part, disk_part, prediction_part, replay_part, validity_part
 
-PARTS = {
-    "tokenizer": traces_part.tokenizer,
-    "generator": traces_part.generator,
-    "planner": traces_part.planner,
+DEFAULT = {
+    "planner": replay_part.planner,
     "null": replay_part.null,
     "openloop": replay_part.openloop,
-    "disk": replay_part.disk,
-    "requests": replay_part.requests,
-    "throttle": replay_part.throttle,
+    "disk": disk_part.disk,
+    "throttle": disk_part.throttle,
     "validity": validity_part.validity,
     "comparison": comparison_part.comparison,
     "gpu": replay_part.gpu,
     "analysis": analysis_part.analysis,
-    "analysis100": analysis_part.analysis100,
 }
-NEED_DISKS = ("disk", "requests", "throttle")
+BY_NAME = {"analysis100": analysis_part.analysis100}  # takes minutes and 3 GB
+NEED_DISKS = ("disk", "throttle")
 
 
 def lacks(part: str) -> str | None:
@@ -45,16 +40,16 @@ def lacks(part: str) -> str | None:
 
 
 def main() -> None:
-    """Run the benchmarks named, or all."""
+    """Run the benchmarks named, or those of DEFAULT; `predict` has options of its own."""
     if sys.argv[1:2] == ["predict"]:
         prediction_part.main(sys.argv[2:])
         return
-    for part in sys.argv[1:] or [part for part in PARTS if part != "analysis100"]:
+    for part in sys.argv[1:] or DEFAULT:
         if reason := lacks(part):
             print(f"{part}: skipped, {reason}")
             continue
         with tempfile.TemporaryDirectory() as name:
-            PARTS[part](Path(name))
+            (DEFAULT | BY_NAME)[part](Path(name))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 from click.testing import CliRunner
 
@@ -14,9 +14,8 @@ from analysis.comparison.spans import EqualWork, find_equal_work
 from analysis.comparison.work import read_work
 from analysis.runs.opening import open_run
 from replayer.cli import main as replayer
+from tests.bench.measure import make_trace, show_row
 from tracegen.cli import main as tracegen
-from tracegen.generate import generate
-from tracegen.recipes.loading import load_recipe
 
 CELLS: Final = 240
 SEED: Final = 65537
@@ -132,20 +131,15 @@ def _make_trace(cell: Cell, path: Path) -> None:
         flags = f"import mooncake traces/mooncake_excerpt.jsonl --jitter 3 --seed {cell.seed} -o"
         CliRunner().invoke(tracegen, [*flags.split(), str(path)], catch_exceptions=False)
         return
-    changes: dict[str, Any] = {
-        "users": cell.users,
-        "requests": REQUESTS[cell.recipe],
-        "duration_s": 86400,
-        "seed": cell.seed,
-    }
-    generate(load_recipe(Path(f"tracegen/recipes/{cell.recipe}.toml"), changes), path)
+    changes = {"users": cell.users, "requests": REQUESTS[cell.recipe], "duration_s": 86400, "seed": cell.seed}
+    make_trace(path, cell.recipe, changes)
 
 
-def comparison(folder: Path, cells: int = CELLS, seed: int = SEED) -> None:
+def comparison(folder: Path) -> None:
     """Figures like those of docs/validity.md: accepted and refused pairs of cut runs, and how many of them are right."""
     counts = Counter[str]()
-    drawn = draw_cells(seed)
-    while counts["cells"] < cells:
+    drawn = draw_cells(SEED)
+    while counts["cells"] < CELLS:
         cell = next(drawn)
         equal = compare_cell(cell, folder)
         if isinstance(equal, str) or not equal.is_cut:
@@ -156,5 +150,5 @@ def comparison(folder: Path, cells: int = CELLS, seed: int = SEED) -> None:
         is_right = abs(ratio / cell.factor - 1) <= RIGHT
         outcome = f"{'refused' if equal.reason else 'accepted'}, {'right' if is_right else 'wrong'}"
         counts.update(["cells", outcome])
-        print(f"| {cell} | {ratio:.3f} | {ratio / cell.factor - 1:+.1%} | {outcome} | {equal.reason} |", flush=True)
+        show_row(cell, f"{ratio:.3f}", f"{ratio / cell.factor - 1:+.1%}", outcome, equal.reason)
     print(dict(counts))

@@ -5,19 +5,22 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tracegen.generate import generate
+from tracegen.recipes.loading import load_recipe
+
 PAIRS = 5
 
 
 class Used(NamedTuple):
-    """What a process took: seconds of wall clock and of CPU, and its peak memory in MiB."""
+    """What a process took: seconds of wall clock, and its peak memory in MiB."""
 
     seconds: float
-    cpu_s: float
     peak_mib: float
 
 
@@ -25,11 +28,13 @@ def run_process(*words: object, prefix: Sequence[str] = ()) -> Used:
     """Run a command to its end; one that fails is an error."""
     began = time.perf_counter()
     command = [*prefix, *map(str, words)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    assert process.returncode == 0, command
-    return Used(time.perf_counter() - began, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+    with tempfile.TemporaryFile("w+") as said:
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=said)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        said.seek(0)
+        assert process.returncode == 0, f"{' '.join(command)}\n{said.read()}"
+    return Used(time.perf_counter() - began, usage.ru_maxrss / 1024)
 
 
 def run_tool(*words: object, prefix: Sequence[str] = ()) -> Used:
@@ -44,9 +49,10 @@ def summarise(run: Path) -> dict[str, Any]:
     return found
 
 
-def pairs(ours: Callable[[], Any], reference: Callable[[], Any], count: int = PAIRS) -> list[tuple[Any, Any]]:
-    """Measure both in turn; one pair to warm up is thrown away."""
-    return [(ours(), reference()) for _ in range(count + 1)][1:]
+def make_trace(path: Path, recipe: str | None, changes: dict[str, Any]) -> int:
+    """Generate the trace of a shipped recipe, or of the defaults, with changes; return the number of its ops."""
+    shipped = Path(f"tracegen/recipes/{recipe}.toml") if recipe else None
+    return generate(load_recipe(shipped, changes), path, force=True).counts["ops"]
 
 
 def show(what: str, measured: list[tuple[float, float]], unit: str, target: str) -> None:
@@ -56,10 +62,9 @@ def show(what: str, measured: list[tuple[float, float]], unit: str, target: str)
     print(f"  {what:46} {mine:10.3f} {unit} against {theirs:10.3f}: ratio {ratio:.2f} (wanted {target})", flush=True)
 
 
-def tabulate(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
-    """Return the lines of a table in Markdown."""
-    lines = [heads, ["---"] * len(heads), *rows]
-    return [f"| {' | '.join(map(str, line))} |" for line in lines]
+def show_row(*cells: object) -> None:
+    """A row of a table in Markdown."""
+    print(f"| {' | '.join(map(str, cells))} |", flush=True)
 
 
 def elapsed(work: Callable[[], object]) -> float:

@@ -1,13 +1,11 @@
 """How much the order of the plan matters: one load under every order, beside placement that is decided live."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.bench.measure import run_tool, summarise, tabulate
-from tracegen.generate import generate
-from tracegen.recipes.loading import load_recipe
+from tests.bench.measure import make_trace, run_tool, show_row, summarise
+from tests.support.run_json import run_json
 
 DEVICE = "nvme=3000,80us"  # MiB/s; simulated, so that every order meets the same drive
 ORDERS = ("trace", "reference:nvme-0.5", "reference:nvme-2", "reference:nvme-7", "live")
@@ -35,28 +33,17 @@ CASES = (
 )
 
 
-HEADS = (
-    "load",
-    "DRAM GiB",
-    "order",
-    "hits cpu",
-    "hits nvme",
-    "misses",
-    "NVMe GiB",
-    "in flight",
-    "tok/s",
-    "TTFB P95 ms",
-)
+HEADS = ("load", "DRAM GiB", "order", "hits cpu", "hits nvme", "misses", "NVMe GiB", "in flight", "tok/s",
+         "TTFB P95 ms", "order wait")  # fmt: skip
 
 
 def validity(folder: Path) -> None:
     """The table of docs/validity.md."""
     print(f"orders of the plan, tiny-1b, pace closed, a simulated drive of {DEVICE}, layout null")
-    print("\n".join(tabulate([*HEADS, "order wait"], [])))
+    show_row(*HEADS)
     for case in CASES:
         path = folder / "v.parquet"
-        recipe = load_recipe(Path("tracegen/recipes") / f"{case.recipe}.toml", case.changes)
-        generate(recipe, path, force=True)
+        make_trace(path, case.recipe, case.changes)
         for capacity in case.capacities:
             for order in ORDERS:
                 how = ("--placement", "live") if order == "live" else ("--order", order)
@@ -64,10 +51,11 @@ def validity(folder: Path) -> None:
                 flags += ("--duration", "unlimited", *how, "--cpu-mem-gb", capacity, *case.flags)
                 run_tool("replayer", "run", path, *flags, "-o", folder / "run")
                 found = summarise(folder / "run")
-                executed = json.loads((folder / "run" / "run.json").read_text())["executed"]
-                counts = (executed["hits"]["cpu"], executed["hits"]["nvme"], executed["misses"])
-                row = [case.name, capacity, order.removeprefix("reference:"), *(f"{count:,}" for count in counts)]
-                row.append(f"{(found['nvme_read_bytes'] + found['nvme_write_bytes']) / 2**30:.2f}")
-                row.append(f"{found['mean_inflight']:.1f}")
-                row += [f"{found[name]:,.0f}" for name in ("wall_clock_tok_s", "ttfb_p95_ms")]
-                print(tabulate([], [[*row, f"{found['order_wait_share']:.1%}"]])[-1], flush=True)
+                executed = run_json(folder / "run")["executed"]
+                moved = found["nvme_read_bytes"] + found["nvme_write_bytes"]
+                show_row(
+                    case.name, capacity, order.removeprefix("reference:"),
+                    *(f"{count:,}" for count in (executed["hits"]["cpu"], executed["hits"]["nvme"], executed["misses"])),
+                    f"{moved / 2**30:.2f}", f"{found['mean_inflight']:.1f}", f"{found['wall_clock_tok_s']:,.0f}",
+                    f"{found['ttfb_p95_ms']:,.0f}", f"{found['order_wait_share']:.1%}",
+                )  # fmt: skip

@@ -1,5 +1,6 @@
 """Traces that several tests replay in processes of their own."""
 
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -31,10 +32,10 @@ def storing(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def short(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """12 requests of as many sessions; objects of 24 to 120 KiB, each read again by later requests."""
-    steps: list[traces.Step] = []
-    requests: list[int] = []
-    for request in range(12):
-        earlier = [("r", key, 1 + key % 5) for key in range(max(0, request - 3), request)]
-        ops: list[traces.Step] = [*earlier, ("w", request, 1 + request % 5), ("d", request, 1 + request % 5)]
-        steps, requests = steps + ops, requests + [request] * len(ops)
-    return traces.write(tmp_path_factory.mktemp("short") / "t.parquet", traces.columns(steps, requests)).path
+    ops: list[list[traces.Step]] = [
+        [("r", key, 1 + key % 5) for key in range(max(0, request - 3), request)]
+        + [(op, request, 1 + request % 5) for op in "wd"]
+        for request in range(12)
+    ]
+    batch = traces.columns(list(chain.from_iterable(ops)), np.repeat(np.arange(12), [len(one) for one in ops]))
+    return traces.write(tmp_path_factory.mktemp("short") / "t.parquet", batch).path

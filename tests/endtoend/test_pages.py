@@ -19,8 +19,7 @@ from tracegen.schema import Trace
 
 PAGES = (
     *("your-own-log.md", "load-curve.md", "many-hosts.md", "from-kv-cache-py.md", "simulating.md"),
-    *("what-if.md", "submitting.md", "two-drives.md", "exchange.md", "sizing.md"),
-    *("wear.md", "sweeps.md", "policies.md"),
+    *("what-if.md", "submitting.md", "two-drives.md", "exchange.md", "wear.md", "sweeps.md"),
 )
 ONE_CASE = """
 trials = 1
@@ -215,3 +214,47 @@ def test_the_page_for_users_of_kv_cache_py_names_each_of_its_flags_once() -> Non
     rows = re.findall(r"^\| (`--.*?) \| (.+) \|$", table, re.M)
     named = [flag for first, _ in rows for flag in re.findall(r"`--([a-z-]+)`", first)]
     assert sorted(named) == sorted(KV_CACHE_PY.split())
+
+
+ELSEWHERE = re.compile(
+    r"replayer run|--cache-dir|compare with |summary run1|requests.jsonl|mine.parquet|blocks.parquet"
+)
+"""Commands that measure, and those that read what was measured: no two outputs are alike."""
+
+
+def list_printed(page: str) -> list[tuple[str, str]]:
+    """The commands of a page, each with the output shown below it."""
+    found: list[tuple[str, list[str]]] = []
+    shown = False
+    for line in (ROOT / "docs" / page).read_text().splitlines():
+        if re.match(rf"    ({'|'.join(COMMANDS)}) ", line):
+            found.append((line.strip(), []))
+            shown = True
+        elif line.startswith("    ") and shown:
+            found[-1][1].append(line)
+        elif line:
+            shown = False
+    return [(command, "\n".join(lines)) for command, lines in found]
+
+
+def flat(text: str) -> str:
+    """Pages break long lines."""
+    return " ".join(text.split())
+
+
+@pytest.mark.usefixtures("charts_that_draw_nothing")
+@pytest.mark.parametrize("page", ["sizing.md", "wear.md", "policies.md", "why.md", "your-own-log.md"])
+def test_outputs_of_the_page_are_those_of_its_commands(page: str, tmp_path: Path) -> None:
+    """The commands as printed, on all the work that they name."""
+    (tmp_path / "twice.toml").write_text(block("wear.md", "toml"))
+    (tmp_path / "traces").symlink_to(ROOT / "traces")
+    for command, output in list_printed(page):
+        if ELSEWHERE.search(command):
+            assert not output
+            continue
+        ran = done(command, tmp_path)
+        assert ran.returncode == 0, f"{command}\n{ran.stdout}{ran.stderr}"
+        rest = flat(ran.stdout)
+        for part in filter(None, map(flat, output.split("…"))):
+            assert part in rest, f"{command}\n{part}\n--- not in ---\n{ran.stdout}"
+            rest = rest.partition(part)[2]

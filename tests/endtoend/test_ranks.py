@@ -6,8 +6,10 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
+import polars as pl
 import pytest
 
 from replayer.record.reading import read_run
@@ -33,32 +35,40 @@ def ranked(mpirun: list[object], trace: object, place: Path, *flags: object, cac
     return Going(command, place / "run")
 
 
-def errors_in(said: str) -> list[str]:
-    return [line for line in said.splitlines() if line.startswith("Error: ")]
-
-
-@pytest.mark.parametrize("mode", ["replicate", "partition"])
-def test_ranks_log_their_share(mpirun: list[object], short: Path, tmp_path: Path, mode: str) -> None:
-    whole = Trace(short).ops
-    code, said = ranked(mpirun, short, tmp_path, "--ranks", mode).end()
+def test_ranks_share_the_trace_in_each_trial(mpirun: list[object], short: Path, tmp_path: Path) -> None:
+    code, said = ranked(mpirun, short, tmp_path, "--ranks", "partition", "--repeat", 2).end()
     assert code == 0, said
-    assert "Traceback" not in said
-    top = info(tmp_path / "run")
-    assert (top["status"], top["ranks"], len(top["clocks"])) == ("complete", 2, 2)
-    places = [tmp_path / "run" / f"rank_{rank}" for rank in (0, 1)]
-    found, logs = [run_json(place) for place in places], [log_of(place) for place in places]
-    assert [set(log["rank"]) for log in logs] == [{0}, {1}]
-    assert all(one["status"] == "complete" and one["executed"]["ops"] == one["plan"]["ops"] for one in found)
-    ops = [set(log["op_id"]) for log in logs]
-    if mode == "replicate":
-        assert [one["executed"]["ops"] for one in found] == [whole] * 2
-        assert ops[0] == ops[1] == set(range(whole))
-    else:
-        assert sum(one["executed"]["ops"] for one in found) == whole
-        assert ops[0] | ops[1] == set(range(whole))
-        assert not ops[0] & ops[1]
+    for trial in ("run-1", "run-2"):
+        above, found, logs = read_ranks(tmp_path / trial)
+        assert above["executed_ops"] == sum(one["executed"]["ops"] for one in found) == Trace(short).ops
+        assert set(logs[0]["op_id"]) | set(logs[1]["op_id"]) == set(range(Trace(short).ops))
         assert [set(log["session_id"] % 2) for log in logs] == [{0}, {1}]
     assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_ranks_repeat_the_trace_and_clean_up_together(mpirun: list[object], short: Path, tmp_path: Path) -> None:
+    """All find the same folders of killed runs; each is removed once, and nobody stumbles."""
+    for number in range(40):
+        dead = tmp_path / "cache" / f"{MARKER}-dead{number}"
+        dead.mkdir(parents=True)
+        for name in ("lock", "00000001.kv", "00000002.kv"):
+            (dead / name).write_text("x")
+    code, said = ranked(mpirun, short, tmp_path, "--ranks", "replicate", "--set", "clean=true").end()
+    assert code == 0, said
+    _, found, logs = read_ranks(tmp_path / "run")
+    assert [one["executed"]["ops"] for one in found] == [Trace(short).ops] * 2
+    assert set(logs[0]["op_id"]) == set(logs[1]["op_id"]) == set(range(Trace(short).ops))
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def read_ranks(run: Path) -> tuple[dict[str, Any], list[dict[str, Any]], list[pl.DataFrame]]:
+    """run.json of a complete run of two ranks, and run.json and log of each rank."""
+    above, places = run_json(run), [run / f"rank_{rank}" for rank in (0, 1)]
+    found, logs = [run_json(place) for place in places], [log_of(place) for place in places]
+    assert (above["status"], above["ranks"], len(above["clocks"])) == ("complete", 2, 2)
+    assert all(one["status"] == "complete" and one["executed"]["ops"] == one["plan"]["ops"] for one in found)
+    assert [set(log["rank"]) for log in logs] == [{0}, {1}]
+    return above, found, logs
 
 
 def test_one_rank_that_fails_fails_the_run() -> None:
@@ -115,25 +125,6 @@ def test_one_rank_that_is_refused_ends_all(mpirun: list[object], short: Path, tm
     code, said = ranked(mpirun, tmp_path / "t-{rank}.parquet", tmp_path, "--ranks", "replicate").end(timeout=30)
     assert code == 2, said
     assert "Traceback" not in said
-    (error,) = errors_in(said)
+    (error,) = [line for line in said.splitlines() if line.startswith("Error: ")]
     assert "t-1.parquet" in error
     assert not (tmp_path / "run").exists()
-
-
-def test_ranks_repeat(mpirun: list[object], short: Path, tmp_path: Path) -> None:
-    code, said = ranked(mpirun, short, tmp_path, "--ranks", "partition", "--repeat", 2).end()
-    assert code == 0, said
-    assert [info(tmp_path / f"run-{number}")["status"] for number in (1, 2)] == ["complete"] * 2
-    assert len({info(tmp_path / f"run-{number}")["executed_ops"] for number in (1, 2)}) == 1
-
-
-def test_ranks_clean_up_together(mpirun: list[object], short: Path, tmp_path: Path) -> None:
-    """All find the same folders of killed runs; each is removed once, and nobody stumbles."""
-    for number in range(40):
-        dead = tmp_path / "cache" / f"{MARKER}-dead{number}"
-        dead.mkdir(parents=True)
-        for name in ("lock", "00000001.kv", "00000002.kv"):
-            (dead / name).write_text("x")
-    code, said = ranked(mpirun, short, tmp_path, "--ranks", "replicate", "--set", "clean=true").end(timeout=30)
-    assert code == 0, said
-    assert list((tmp_path / "cache").iterdir()) == []

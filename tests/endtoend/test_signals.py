@@ -19,7 +19,7 @@ from tracegen.outputs import open_output
 from tracegen.schema import Trace
 
 ENDS = {signal.SIGINT: (130, "Interrupted."), signal.SIGTERM: (143, "Terminated."), signal.SIGHUP: (129, "Hung up.")}
-WRITER, EXPORT = ["tracegen.trace.writing", "TraceWriter"], ["tracegen.formats.mooncake"]
+WRITER = ["tracegen.trace.writing", "TraceWriter"]
 TO = ["-o", "{out}"]
 MADE = ["--set", "mix.personas=1", "--requests", "40", *TO]
 COMMANDS: dict[str, list[str]] = {
@@ -31,18 +31,7 @@ COMMANDS: dict[str, list[str]] = {
     "scale": ["tracegen", "scale", "{trace}", "--users", "2", *TO],
     "export": ["tracegen", "export", "mooncake", "{trace}", *TO],
     "metrics": ["analysis", "metrics"],
-    "simulate": [
-        "replayer",
-        "simulate",
-        "{trace}",
-        "--model",
-        "tiny-1b",
-        "--cpu-mem-gb",
-        "1,2,3",
-        "--threads",
-        "2",
-        *TO,
-    ],
+    "simulate": ["replayer", "simulate", "{trace}", "--model", "tiny-1b", "--cpu-mem-gb", "1,2", "--threads", "2", *TO],
 }
 POINTS: dict[str, tuple[str, list[str], str]] = {
     "before the output is made": ("generate", ["tracegen.trace.writing", "check_output"], "after"),
@@ -61,8 +50,8 @@ POINTS: dict[str, tuple[str, list[str], str]] = {
     "before cells are planned": ("simulate", ["replayer.questions.cells", "CellPlanner", "plan_all"], "before"),
     "while cells are planned": ("simulate", ["replayer.planning.counts", "PlanCounts", "add"], "before"),
     "before the cells have their name": ("simulate", ["pathlib", "Path", "replace"], "before"),
-    "before an export": ("export", [*EXPORT, "RequestReader"], "before"),
-    "in an export": ("export", [*EXPORT, "require_even_blocks"], "after"),
+    "before an export": ("export", ["tracegen.formats.mooncake", "read_requests"], "before"),
+    "in an export": ("export", ["tracegen.formats.export", "_require_even_blocks"], "after"),
 }
 
 

@@ -22,7 +22,7 @@ OURS: dict[str, Any] = {
     "TraceOp": compiled.TRACE_OP, "TraceRequest": compiled.TRACE_REQUEST, "TraceKey": compiled.TRACE_KEY,
     "Workload": compiled.WorkloadStruct, "PlannedMove": compiled.PLANNED, "TierRules": compiled.TierRulesStruct, "Rules": compiled.Rules,
     "Account": compiled.AccountStruct,
-    "Totals": compiled.TotalsStruct, "Load": compiled.Load, "Op": compiled_core.OpStruct, "Move": compiled_core.MoveStruct,
+    "Totals": compiled.TotalsStruct, "Load": compiled.Load, "Op": compiled_core.Op, "Move": compiled_core.MoveStruct,
     "Unfinished": compiled.UNFINISHED, "Device": compiled.DeviceStruct, "PlannedOp": compiled.PLANNED_OP, "Counts": compiled.CountsStruct, "Counter": compiled.CounterStruct, "Fault": compiled.FaultStruct,
     "BlockIO": compiled.BlockIOStruct, "Extent": compiled.Extent, "Object": compiled.ObjectStruct,
     "Settings": compiled.EngineSettings, "Job": compiled.Job, "Record": compiled.RECORD, "State": compiled.State,

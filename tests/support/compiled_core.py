@@ -18,7 +18,9 @@ Planned = tuple[int, ...]
 """(size, key, kind, from_tier, to_tier) and, if not 0, background; as PLANNED."""
 
 
-class OpStruct(Structure):
+class Op(Structure):
+    """An op that has its position, as core.h declares it."""
+
     _fields_ = (
         *((name, c_int64) for name in "position due_ns end_ns wait_ns admitted_ns".split()),
         *(
@@ -30,12 +32,21 @@ class OpStruct(Structure):
 
 
 class MoveStruct(Structure):
+    """A move, as core.h declares it."""
+
     _fields_ = (
         *((name, c_int64) for name in "number size ready_ns order_ns pulled_ns".split()),
         ("key", c_uint32),
         *((name, c_int32) for name in "op next dependents blockers group ledger needs seq".split()),
         *((name, c_int8) for name in "kind source target waited_for background".split()),
     )
+
+
+class Move(MoveStruct):
+    """A move that was taken, as it was then, with its slot and with its op instead of the op's slot."""
+
+    slot: int
+    op: Op = Op()
 
 
 def library() -> CDLL:
@@ -48,66 +59,33 @@ def library() -> CDLL:
 PLANNED_FIELDS: Final = len(PLANNED.names or ())
 _CORE: Final = library()
 _SIGNATURES: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
-    "new": (c_void_p, (c_void_p, POINTER(c_int64), POINTER(Load), c_void_p, c_bool)),
-    "free": (None, (c_void_p,)),
-    "begin": (None, (c_void_p, c_int64)),
-    "admit": (None, (c_void_p, c_int64, c_int64, c_int, c_void_p, c_int64, c_int64)),
-    "release": (None, (c_void_p, c_int64)),
-    "next_due": (c_int64, (c_void_p,)),
-    "take": (c_int32, (c_void_p,)),
-    "give_back": (None, (c_void_p, c_int32)),
-    "complete": (None, (c_void_p, c_int32, c_int64, c_int64)),
-    "ready": (c_int64, (c_void_p,)),
-    "op": (POINTER(OpStruct), (c_void_p, c_int32)),
-    "move": (POINTER(MoveStruct), (c_void_p, c_int32)),
-    "lowest": (c_int32, (c_void_p,)),
-    "retire": (None, (c_void_p,)),
-    "decided": (c_int64, (c_void_p,)),
-    "decide_no_more": (None, (c_void_p, c_int64)),
-    "window_bytes": (c_int64, (c_void_p,)),
-    "in_window": (c_int64, (c_void_p,)),
-    "account": (None, (c_void_p, c_void_p)),
+    "scheduler_new": (c_void_p, (c_void_p, POINTER(c_int64), POINTER(Load), c_void_p, c_bool)),
+    "scheduler_free": (None, (c_void_p,)),
+    "scheduler_begin": (None, (c_void_p, c_int64)),
+    "scheduler_admit": (None, (c_void_p, c_int64, c_int64, c_int, c_void_p, c_int64, c_int64)),
+    "scheduler_release": (None, (c_void_p, c_int64)),
+    "scheduler_next_due": (c_int64, (c_void_p,)),
+    "scheduler_take": (c_int32, (c_void_p,)),
+    "scheduler_give_back": (None, (c_void_p, c_int32)),
+    "scheduler_complete": (None, (c_void_p, c_int32, c_int64, c_int64)),
+    "scheduler_op": (POINTER(Op), (c_void_p, c_int32)),
+    "scheduler_move": (POINTER(MoveStruct), (c_void_p, c_int32)),
+    "scheduler_lowest": (c_int32, (c_void_p,)),
+    "scheduler_retire": (None, (c_void_p,)),
+    "scheduler_decided": (c_int64, (c_void_p,)),
+    "scheduler_window_bytes": (c_int64, (c_void_p,)),
+    "scheduler_in_window": (c_int64, (c_void_p,)),
+    "scheduler_account": (None, (c_void_p, c_void_p)),
+    "extents_new": (c_void_p, (c_int64,)),
+    "extents_free": (None, (c_void_p,)),
+    "extents_room": (c_int64, (c_void_p,)),
+    "extents_take": (c_int64, (c_void_p, c_int64, c_void_p, c_int64)),
+    "extents_give": (None, (c_void_p, c_int64, c_int64)),
+    "core_sizes": (c_int64, (c_void_p,)),
 }
 for _name, (_result, _arguments) in _SIGNATURES.items():
-    _function = getattr(_CORE, f"scheduler_{_name}")
+    _function = getattr(_CORE, _name)  # which keeps it, unlike _CORE[_name]
     _function.restype, _function.argtypes = _result, _arguments
-
-
-@dataclass(frozen=True)
-class Move:
-    """A move that was taken, as it was then."""
-
-    slot: int
-    number: int
-    seq: int
-    size: int
-    key: int
-    kind: int
-    source: int
-    target: int
-    ready_ns: int
-    waited_for: int
-    pulled_ns: int
-    background: int
-    op: "Op"
-
-
-@dataclass(frozen=True)
-class Op:
-    """An op that has its position."""
-
-    slot: int
-    position: int
-    row: int
-    planned: int
-    request: int
-    moves: int
-    left: int
-    foreground: int
-    due_ns: int
-    end_ns: int
-    admitted_ns: int
-    wait_ns: int
 
 
 @dataclass(frozen=True)
@@ -121,11 +99,6 @@ class Account:
     groups: int
     needs: int
     keys: int
-
-
-def _values(struct: Structure, kind: type[Move] | type[Op]) -> dict[str, Any]:
-    """What a structure of the core says for the fields of a class."""
-    return {name: getattr(struct, name) for name in kind.__dataclass_fields__ if name not in ("slot", "op")}
 
 
 class Scheduler:
@@ -160,19 +133,19 @@ class Scheduler:
 
     def move(self, slot: int) -> Move:
         found = _CORE.scheduler_move(self._handle, slot).contents
-        return Move(**_values(found, Move), slot=slot, op=self.op(found.op))
+        move = Move.from_buffer_copy(found)
+        move.slot = slot
+        move.op = self.op(found.op)
+        return move
 
     def op(self, slot: int) -> Op:
-        return Op(**_values(_CORE.scheduler_op(self._handle, slot).contents, Op), slot=slot)
+        return Op.from_buffer_copy(_CORE.scheduler_op(self._handle, slot).contents)
 
     def give_back(self, move: Move) -> None:
         _CORE.scheduler_give_back(self._handle, move.slot)
 
     def complete(self, move: Move, end: int, now: int | None = None) -> None:
         _CORE.scheduler_complete(self._handle, move.slot, end, end if now is None else now)
-
-    def ready(self) -> int:
-        return int(_CORE.scheduler_ready(self._handle))
 
     def lowest(self) -> Op | None:
         slot = int(_CORE.scheduler_lowest(self._handle))
@@ -183,9 +156,6 @@ class Scheduler:
 
     def decided(self) -> int:
         return int(_CORE.scheduler_decided(self._handle))
-
-    def decide_no_more(self, positions: int) -> None:
-        _CORE.scheduler_decide_no_more(self._handle, positions)
 
     def window_bytes(self) -> int:
         return int(_CORE.scheduler_window_bytes(self._handle))
@@ -208,38 +178,28 @@ class Extents:
     """Free room in units."""
 
     def __init__(self, units: int) -> None:
-        self._handle: int = _EXTENTS["new"](units)
+        self._handle: int = _CORE.extents_new(units)
 
     def room(self) -> int:
-        return int(_EXTENTS["room"](self._handle))
+        return int(_CORE.extents_room(self._handle))
 
     def take(self, units: int, most: int) -> list[tuple[int, int]] | None:
         """(start, units); None: `most` are too few, []: so much is not free."""
         out = np.full((most + 1, 2), -7, np.int64)
-        count = int(_EXTENTS["take"](self._handle, units, address(out), most))
+        count = int(_CORE.extents_take(self._handle, units, address(out), most))
         assert (out[max(count, most if count < 0 else 0) :] == -7).all(), "written past what was asked for"
         return None if count < 0 else [(start, size) for start, size in out[:count].tolist()]
 
     def give(self, start: int, units: int) -> None:
-        _EXTENTS["give"](self._handle, start, units)
+        _CORE.extents_give(self._handle, start, units)
 
     def __del__(self) -> None:
         if hasattr(self, "_handle"):
-            _EXTENTS["free"](self._handle)
-
-
-_EXTENTS: Final = {name: _CORE[f"extents_{name}"] for name in ("new", "free", "room", "take", "give")}
-_EXTENTS["new"].restype, _EXTENTS["new"].argtypes = c_void_p, (c_int64,)
-_EXTENTS["free"].restype, _EXTENTS["free"].argtypes = None, (c_void_p,)
-_EXTENTS["room"].restype, _EXTENTS["room"].argtypes = c_int64, (c_void_p,)
-_EXTENTS["take"].restype, _EXTENTS["take"].argtypes = c_int64, (c_void_p, c_int64, c_void_p, c_int64)
-_EXTENTS["give"].restype, _EXTENTS["give"].argtypes = None, (c_void_p, c_int64, c_int64)
+            _CORE.extents_free(self._handle)
 
 
 def sizes() -> list[int]:
     """Of the structures that core.h and engine.h declare for callers, in their order."""
     out = np.zeros(64, np.int64)
-    function = _CORE.core_sizes
-    function.restype, function.argtypes = c_int64, (c_void_p,)
-    count = int(function(address(out)))
+    count = int(_CORE.core_sizes(address(out)))
     return [int(size) for size in out[:count]]

@@ -1,1 +1,0 @@
-"""The error table of predictions: measured replays beside predicted ones and beside three simpler rules."""
