@@ -20,7 +20,7 @@ from analysis.doubts import against_trace as replanned
 from analysis.submission import begin as beginning
 from replayer.experiments import children
 from replayer.machine import description
-from replayer.record.code_digests import code_digests
+from replayer.record.code_digests import digest_code
 from tests.support.browser import BINARY, Browser, chromium
 from tests.support.command_line import Run, capture_here, child_here, here, run_logged_here
 from tests.support.latencies import latencies_known
@@ -131,9 +131,9 @@ def installation_once() -> Iterator[None]:
             for each in metadata.distributions()
         ]
 
-    digests = functools.cache(code_digests)
+    digests = functools.cache(digest_code)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(description, "code_digests", digests)
+        patch.setattr(description, "digest_code", digests)
         patch.setattr(description, "version", functools.cache(metadata.version))
         patch.setattr(beginning, "metadata", SimpleNamespace(distributions=distributions))
         yield

@@ -4,9 +4,10 @@ import os
 import platform
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from replayer.record.code_digests import code_digests
+from replayer.record.code_digests import digest_code
+from replayer.record.run_parts import Machine, Storage
 from tracegen.control_groups import list_mounts
 from tracegen.memory import meminfo
 
@@ -14,40 +15,40 @@ BLOCKS: Final = Path("/sys/dev/block")
 PACKAGES = ("kv-tier-bench", "numpy", "polars", "pyarrow")
 
 
-def describe() -> dict[str, Any]:
+def describe() -> Machine:
     """Describe CPU, memory (bytes), kernel, versions, and the digests of this tool's own code."""
-    return {
-        "host": platform.node(),
-        "cpu": _field("/proc/cpuinfo", "model name") or platform.processor(),
-        "cores": len(os.sched_getaffinity(0)),  # those that this process may use
-        "host_cores": os.cpu_count(),
-        "memory_bytes": meminfo("MemTotal"),
-        "kernel": f"{platform.system()} {platform.release()} {platform.machine()}",
-        "python": platform.python_version(),
-        **code_digests(),
-        "packages": {name: version(name) for name in PACKAGES},
-    }
+    return Machine(
+        host=platform.node(),
+        cpu=_field("/proc/cpuinfo", "model name") or platform.processor(),
+        cores=len(os.sched_getaffinity(0)),  # those that this process may use
+        host_cores=os.cpu_count(),
+        memory_bytes=meminfo("MemTotal"),
+        kernel=f"{platform.system()} {platform.release()} {platform.machine()}",
+        python=platform.python_version(),
+        packages={name: version(name) for name in PACKAGES},
+        code_sha256=digest_code("*.py"),
+        core_sha256=digest_code("*.so"),
+    )
 
 
-def storage(path: Path) -> dict[str, Any]:
+def storage(path: Path) -> Storage:
     """Describe the file system, mount and block device under a path (proc(5), mountinfo)."""
     device_number = path.stat().st_dev
     wanted = f"{os.major(device_number)}:{os.minor(device_number)}"
     same = [mount for mount in list_mounts() if mount.number == wanted]
     above = [mount for mount in same if path.resolve().is_relative_to(mount.point)]
     if not same:
-        unknown = dict.fromkeys(("filesystem", "mount_point", "mount_options"))
-        return {**unknown, "device": wanted, "device_model": None}
+        return Storage(device=wanted)
     # Of several mounts of the file system, the one that the path goes through; later mounts cover
     # earlier ones.
     mount = max(reversed(above), key=lambda mount: len(mount.point)) if above else same[0]
-    return {
-        "filesystem": mount.kind,
-        "mount_point": mount.point,
-        "mount_options": mount.options,
-        "device": mount.device,
-        "device_model": model_of(_block_number(device_number, mount.device)),
-    }
+    return Storage(
+        filesystem=mount.kind,
+        mount_point=mount.point,
+        mount_options=mount.options,
+        device=mount.device,
+        device_model=model_of(_block_number(device_number, mount.device)),
+    )
 
 
 def model_of(number: str) -> str | None:
@@ -68,7 +69,7 @@ def model_of(number: str) -> str | None:
 
 def block_device(path: Path) -> str | None:
     """Return the block device under a path as major:minor; None if the kernel counts none."""
-    name = _block_number(path.stat().st_dev, str(storage(path)["device"]))
+    name = _block_number(path.stat().st_dev, str(storage(path).device))
     return name if (BLOCKS / name).exists() else None
 
 

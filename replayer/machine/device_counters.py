@@ -21,25 +21,8 @@ _TICK_NS: Final = 10**9 // os.sysconf("SC_CLK_TCK")
 _THROTTLED: Final = {"throttled_time": 1, "throttled_usec": 1000}  # cgroup v1 and v2; in ns
 
 
-@dataclass(frozen=True)
-class _Disk:
-    """Counters of a block device (kernel: Documentation/admin-guide/iostats.rst).
-
-    Attributes:
-        reads: requests completed.
-        read_sectors: sectors read.
-        writes: requests completed.
-        written_sectors: sectors written.
-        busy_ms: time with at least one request in flight.
-        weighted_ms: time in flight, summed over requests.
-    """
-
-    reads: int
-    read_sectors: int
-    writes: int
-    written_sectors: int
-    busy_ms: int
-    weighted_ms: int
+_SHARES: Final = ("process_cpu", "system_cpu", "steal_cpu", "queue", "utilisation")
+"""Columns that are nanoseconds per nanosecond; all others are sums over the interval."""
 
 
 @dataclass(frozen=True)
@@ -48,20 +31,16 @@ class _Reading:
 
     Attributes:
         at_ns: perf_counter_ns() of the reading.
-        disk: counters of the block device; None if there is none.
-        process_ns: CPU time of this process.
-        system_ns: CPU time of the whole machine.
-        steal_ns: CPU time that the hypervisor gave to others.
-        sums: the columns of device.parquet that are sums since some earlier time; None for a sum
-            that the kernel does not count.
+        sums: by column of device.parquet, since some earlier time; None: the kernel does not count it.
     """
 
     at_ns: int
-    disk: _Disk | None
-    process_ns: int
-    system_ns: int
-    steal_ns: int
     sums: dict[str, int | None]
+
+    def growth(self, before: "_Reading", name: str) -> int | None:
+        """Return by how much a sum has grown; None if it is not counted."""
+        now, then = self.sums.get(name), before.sums.get(name)
+        return None if now is None or then is None else max(0, now - then)
 
 
 class Sampler:
@@ -126,16 +105,12 @@ class Sampler:
         now = self._read(perf_counter_ns())
         self._last = now
         span = max(1, now.at_ns - before.at_ns)
-        row: dict[str, Any] = {
-            "time_ns": now.at_ns - self._began_ns,
-            "interval_ns": span,
-            "process_cpu": (now.process_ns - before.process_ns) / span,
-            "system_cpu": (now.system_ns - before.system_ns) / span,
-            "steal_cpu": (now.steal_ns - before.steal_ns) / span,
-        }
-        row |= {name: _subtract(value, before.sums[name]) for name, value in now.sums.items()}
-        if now.disk is not None and before.disk is not None:
-            row |= _disk_columns(before.disk, now.disk, span)
+        row: dict[str, Any] = {"time_ns": now.at_ns - self._began_ns, "interval_ns": span}
+        for name in now.sums:
+            growth = now.growth(before, name)
+            row[name] = growth / span if growth is not None and name in _SHARES else growth
+        if row.get("utilisation") is not None:  # the kernel's clock of it is not ours
+            row["utilisation"] = min(1.0, row["utilisation"])
         self.rows.append(row)
 
     def _read(self, at_ns: int) -> _Reading:
@@ -144,20 +119,17 @@ class Sampler:
         user, nice, system, _, _, *interrupts, steal = map(int, fields)
         times = os.times()
         io = own_io() if self._own_io else {}
-        return _Reading(
-            at_ns=at_ns,
-            disk=_read_disk(self._device),
-            process_ns=int((times.user + times.system) * 1e9),
-            system_ns=(user + nice + system + sum(interrupts)) * _TICK_NS,
-            steal_ns=steal * _TICK_NS,
-            sums={
-                "process_read_bytes": io.get("read_bytes"),
-                "process_written_bytes": io.get("write_bytes"),
-                "run_delay_ns": self._run_delay_ns(),
-                "throttled_ns": _read_throttled_ns(self._cpu_stats),
-                "sampler_delay_ns": _read_delay_ns(self._thread.native_id),
-            },
-        )
+        sums = _read_disk(self._device) | {
+            "process_cpu": int((times.user + times.system) * 1e9),
+            "system_cpu": (user + nice + system + sum(interrupts)) * _TICK_NS,
+            "steal_cpu": steal * _TICK_NS,
+            "process_read_bytes": io.get("read_bytes"),
+            "process_written_bytes": io.get("write_bytes"),
+            "run_delay_ns": self._run_delay_ns(),
+            "throttled_ns": _read_throttled_ns(self._cpu_stats),
+            "sampler_delay_ns": _read_delay_ns(self._thread.native_id),
+        }
+        return _Reading(at_ns, sums)
 
     def due(self) -> bool:
         """Whether there are enough new samples to write device.parquet; notes that it is written.
@@ -175,46 +147,29 @@ class Sampler:
         They are those of this process if the kernel counts them, else those of the whole device.
         So what other processes read does not hide that a page cache served this one.
         """
-        first = self._first.sums["process_read_bytes"]
-        last = self._last.sums["process_read_bytes"]
-        if first is not None and last is not None:
-            return last - first
-        if self._last.disk is None or self._first.disk is None:
-            return None
-        return (self._last.disk.read_sectors - self._first.disk.read_sectors) * _SECTOR
+        own = self._last.growth(self._first, "process_read_bytes")
+        return self._last.growth(self._first, "read_bytes") if own is None else own
 
 
-def _subtract(now: int | None, before: int | None) -> int | None:
-    """Return the growth of a sum; None if it is not counted."""
-    return None if now is None or before is None else max(0, now - before)
-
-
-def _disk_columns(before: _Disk, now: _Disk, span_ns: int) -> dict[str, float]:
-    """Return the columns of device.parquet that come from a block device."""
-    busy_ms = now.busy_ms - before.busy_ms
-    weighted_ms = now.weighted_ms - before.weighted_ms
-    return {
-        "read_requests": now.reads - before.reads,
-        "read_bytes": (now.read_sectors - before.read_sectors) * _SECTOR,
-        "write_requests": now.writes - before.writes,
-        "written_bytes": (now.written_sectors - before.written_sectors) * _SECTOR,
-        "utilisation": min(1.0, busy_ms * 1e6 / span_ns),
-        "queue": weighted_ms * 1e6 / span_ns,
-    }
-
-
-def _read_disk(device: str | None) -> _Disk | None:
-    """Read the counters of a device given as major:minor."""
+def _read_disk(device: str | None) -> dict[str, int | None]:
+    """Read the counters of a device given as major:minor (kernel: Documentation/admin-guide/iostats.rst)."""
     if device is None:
-        return None
+        return {}
     for line in Path("/proc/diskstats").read_text().splitlines():
         major, minor, _, *counters = line.split()
         if f"{major}:{minor}" == device:
             # reads, merged, sectors, ms; writes, merged, sectors, ms; in flight, ms busy, ms
             # weighted by requests
-            reads, _, read_sectors, _, writes, _, written, _, _, busy, weighted, *_ = map(int, counters)
-            return _Disk(reads, read_sectors, writes, written, busy, weighted)
-    return None
+            reads, _, read_sectors, _, writes, _, written, _, _, busy_ms, weighted_ms, *_ = map(int, counters)
+            return {
+                "read_requests": reads,
+                "read_bytes": read_sectors * _SECTOR,
+                "write_requests": writes,
+                "written_bytes": written * _SECTOR,
+                "utilisation": busy_ms * 1_000_000,
+                "queue": weighted_ms * 1_000_000,
+            }
+    return {}
 
 
 def own_io() -> dict[str, int]:

@@ -7,6 +7,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final, cast
 
+import msgspec
+
 from replayer.machine import description
 from replayer.machine.reserve import free_bytes
 from replayer.options.settings import Settings
@@ -161,15 +163,17 @@ def _choose_room(tier: Tier, settings: Settings) -> int:
 
 def _describe_machine(settings: Settings, rig: Rig) -> dict[str, str | int | float]:
     """Return facts that are plain texts and numbers."""
-    facts = description.describe()
+    machine = description.describe()
     names = ("host", "cpu", "cores", "memory_bytes", "kernel", "core_sha256")
     now = datetime.now(UTC).isoformat(timespec="seconds")
     kept: dict[str, str | int | float] = {"measured": now}
-    kept |= {name: facts[name] for name in names if isinstance(facts.get(name), str | int)}
-    storage = rig.tiers.storage() or {}
-    kept |= {name: value for name, value in storage.items() if isinstance(value, str)}
+    facts = {name: getattr(machine, name) for name in names}
+    storage = rig.tiers.storage()
+    if storage is not None:
+        facts |= msgspec.structs.asdict(storage)
+    kept |= {name: value for name, value in facts.items() if value is not None}
     if rig.tiers.all[GPU] is not None:
-        kept["gpu"] = str(gpu.describe_gpu(settings.devices.gpu_device)["device"])
+        kept["gpu"] = str(gpu.describe_gpu(settings.devices.gpu_device).device)
     return kept
 
 

@@ -102,23 +102,18 @@ LOG_SCHEMA: Final = pa.schema(
 
 DEVICE_SCHEMA: Final = pa.schema(
     [
-        pa.field("time_ns", pa.int64(), nullable=False),  # end of the interval, since the run's start
-        pa.field("interval_ns", pa.int64(), nullable=False),
-        pa.field("read_bytes", pa.int64()),  # of the block device; null where there is none
-        pa.field("written_bytes", pa.int64()),
-        pa.field("read_requests", pa.int64()),
-        pa.field("write_requests", pa.int64()),
-        pa.field("queue", pa.float64()),  # requests in flight, mean
-        pa.field("utilisation", pa.float64()),  # share of the interval with any in flight
-        pa.field("process_cpu", pa.float64(), nullable=False),  # cores busy, mean
-        pa.field("system_cpu", pa.float64(), nullable=False),
+        *(pa.field(name, pa.int64(), nullable=False) for name in ("time_ns", "interval_ns")),  # the interval's end
+        # Of the block device; null where there is none. Requests in flight are a mean.
+        *((name, pa.int64()) for name in ("read_bytes", "written_bytes", "read_requests", "write_requests")),
+        *((name, pa.float64()) for name in ("queue", "utilisation")),
+        # Mean cores busy.
+        *(pa.field(name, pa.float64(), nullable=False) for name in ("process_cpu", "system_cpu")),
         # From here on, null where the kernel does not count them.
-        pa.field("steal_cpu", pa.float64()),  # cores that the hypervisor gave to others while this machine wanted them
-        pa.field("process_read_bytes", pa.int64()),  # that devices read and wrote for this process
-        pa.field("process_written_bytes", pa.int64()),
-        pa.field("run_delay_ns", pa.int64()),  # how long workers were ready and waited for a CPU
-        pa.field("throttled_ns", pa.int64()),  # by a quota of the cgroup
-        pa.field("sampler_delay_ns", pa.int64()),  # as run_delay_ns, of the thread that samples
+        ("steal_cpu", pa.float64()),  # cores that the hypervisor gave to others while this machine wanted them
+        *((name, pa.int64()) for name in ("process_read_bytes", "process_written_bytes")),  # by this process
+        ("run_delay_ns", pa.int64()),  # how long workers were ready and waited for a CPU
+        ("throttled_ns", pa.int64()),  # by a quota of the cgroup
+        ("sampler_delay_ns", pa.int64()),  # as run_delay_ns, of the thread that samples
     ],
     metadata={"kv-run": str(RUN_VERSION)},
 )

@@ -1,7 +1,7 @@
 """The table that `replayer simulate` writes: a row per cell. Its columns, metadata and reading."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -49,38 +49,35 @@ class CellColumn:
         for mark, words in (("{tier}", TIERS), ("{source}", ENUMS["source"])):
             if mark in self.name:
                 return [
-                    CellColumn(
-                        self.name.replace(mark, word),
-                        self.type,
-                        self.text.replace(mark, word),
-                        self.nullable,
-                    )
+                    replace(self, name=self.name.replace(mark, word), text=self.text.replace(mark, word))
                     for word in words
                 ]
         return [self]
 
 
-def _texts(*columns: tuple[str, str]) -> list[CellColumn]:
-    return [CellColumn(name, pa.string(), text) for name, text in columns]
+def _texts(columns: Mapping[str, str]) -> list[CellColumn]:
+    return [CellColumn(name, pa.string(), text) for name, text in columns.items()]
 
 
-def _counts(*columns: tuple[str, str]) -> list[CellColumn]:
-    return [CellColumn(name, pa.int64(), text) for name, text in columns]
+def _counts(columns: Mapping[str, str]) -> list[CellColumn]:
+    return [CellColumn(name, pa.int64(), text) for name, text in columns.items()]
 
 
-def _numbers(*columns: tuple[str, str]) -> list[CellColumn]:
-    return [CellColumn(name, pa.float64(), text, nullable=True) for name, text in columns]
+def _numbers(columns: Mapping[str, str]) -> list[CellColumn]:
+    return [CellColumn(name, pa.float64(), text, nullable=True) for name, text in columns.items()]
 
 
 SETTING_COLUMNS: Final = (
-    *_counts(("cell", "number of the cell; the last axis changes fastest")),
-    *_texts(("model", "name of the model")),
-    *_counts(("bytes_per_token", "KV cache bytes of a token")),
+    CellColumn("cell", pa.int64(), "number of the cell; the last axis changes fastest"),
+    CellColumn("model", pa.string(), "name of the model"),
+    CellColumn("bytes_per_token", pa.int64(), "KV cache bytes of a token"),
     *_numbers(
-        ("gpu_mem_gb", "GPU memory for KV, GiB"),
-        ("cpu_mem_gb", "CPU memory for KV, GiB"),
-        ("storage_capacity_gb", "NVMe capacity for KV, GiB; null: unlimited"),
-        ("headroom", "share of gpu and cpu that the plan may fill"),
+        {
+            "gpu_mem_gb": "GPU memory for KV, GiB",
+            "cpu_mem_gb": "CPU memory for KV, GiB",
+            "storage_capacity_gb": "NVMe capacity for KV, GiB; null: unlimited",
+            "headroom": "share of gpu and cpu that the plan may fill",
+        }
     ),
     CellColumn(
         "{tier}_usable_bytes",
@@ -89,87 +86,101 @@ SETTING_COLUMNS: Final = (
         nullable=True,
     ),
     *_texts(
-        ("arrangement", "name of the rules: waterfall, an engine's, or a file's"),
-        ("policy", "which object goes first: of all tiers, or by tier, as in gpu=lru,cpu=arc"),
-        ("lookup", "independent or contiguous"),
-        ("order", "trace, reference:NAME, or run:NAME"),
+        {
+            "arrangement": "name of the rules: waterfall, an engine's, or a file's",
+            "policy": "which object goes first: of all tiers, or by tier, as in gpu=lru,cpu=arc",
+            "lookup": "independent or contiguous",
+            "order": "trace, reference:NAME, or run:NAME",
+        }
     ),
-    *_numbers(("ttl_s", "seconds from an object's last use until it expires; 0: never")),
-    *_counts(("chunk_tokens", "tokens of a chunk; 0: objects are those of the trace")),
+    CellColumn("ttl_s", pa.float64(), "seconds from an object's last use until it expires; 0: never", nullable=True),
+    CellColumn("chunk_tokens", pa.int64(), "tokens of a chunk; 0: objects are those of the trace"),
 )
 """Columns that say what was planned."""
 
 COUNT_COLUMNS: Final = (
     *_counts(
-        ("ops", "ops of the trace"),
-        ("reads", "ops that read an object"),
-        ("requests", "requests"),
-        ("reading_requests", "requests whose prefill reads"),
-        ("prompt_tokens", "tokens of all prefill ops"),
-        ("hits", "reads that find their object"),
-        ("misses", "reads that do not"),
-        ("hit_requests", "those of them all of whose prefill reads hit"),
-        ("spared_tokens", "tokens of prefill reads that hit: prefill need not compute them"),
-        ("recomputed_tokens", "tokens of ops with a miss or a bypass"),
-        ("bypasses", "writes and recomputed reads of objects that no tier can hold"),
-        ("promotions", "hits whose object moves to a faster tier"),
+        {
+            "ops": "ops of the trace",
+            "reads": "ops that read an object",
+            "requests": "requests",
+            "reading_requests": "requests whose prefill reads",
+            "prompt_tokens": "tokens of all prefill ops",
+            "hits": "reads that find their object",
+            "misses": "reads that do not",
+            "hit_requests": "those of them all of whose prefill reads hit",
+            "spared_tokens": "tokens of prefill reads that hit: prefill need not compute them",
+            "recomputed_tokens": "tokens of ops with a miss or a bypass",
+            "bypasses": "writes and recomputed reads of objects that no tier can hold",
+            "promotions": "hits whose object moves to a faster tier",
+        }
     ),
     *_numbers(
-        ("hit_rate_ops", "hits of prefill reads ÷ prefill reads: decode reads are in no hit rate"),
-        ("hit_rate_tokens", "spared_tokens ÷ prompt_tokens"),
-        ("hit_rate_requests", "hit_requests ÷ reading_requests"),
-        ("hit_rate_all_ops", "hits ÷ ops, decode reads included: first writes count as misses"),
-        ("bound_ops", "hit_rate_ops with unlimited memory"),
-        ("bound_tokens", "hit_rate_tokens with unlimited memory"),
-        ("bound_requests", "hit_rate_requests with unlimited memory"),
+        {
+            "hit_rate_ops": "hits of prefill reads ÷ prefill reads: decode reads are in no hit rate",
+            "hit_rate_tokens": "spared_tokens ÷ prompt_tokens",
+            "hit_rate_requests": "hit_requests ÷ reading_requests",
+            "hit_rate_all_ops": "hits ÷ ops, decode reads included: first writes count as misses",
+            "bound_ops": "hit_rate_ops with unlimited memory",
+            "bound_tokens": "hit_rate_tokens with unlimited memory",
+            "bound_requests": "hit_rate_requests with unlimited memory",
+        }
     ),
 )
 """Columns of counts and rates of the whole cell."""
 
 TIER_COLUMNS: Final = (
     *_counts(
-        ("hits_{tier}", "hits in {tier}"),
-        ("spared_tokens_{tier}", "spared_tokens of hits in {tier}"),
-        ("stores_{tier}", "objects that the host writes to {tier}"),
-        ("entries_{tier}", "objects that come to {tier}: stored, demoted or copied"),
-        ("unread_entries_{tier}", "entries that no hit in {tier} reads before they leave"),
-        ("demotions_{tier}", "objects evicted from {tier} to a slower tier"),
-        ("drops_{tier}", "objects dropped from {tier} that no slower tier holds"),
-        ("free_drops_{tier}", "objects dropped from {tier} that a slower tier holds"),
-        ("evictions_{tier}", "demotions_{tier} + drops_{tier}"),
-        ("peak_bytes_{tier}", "the most bytes in {tier} at a time"),
-        ("peak_objects_{tier}", "the most objects in {tier} at a time"),
-        ("read_bytes_{tier}", "bytes read from {tier}"),
-        ("write_bytes_{tier}", "bytes written to {tier}"),
+        {
+            "hits_{tier}": "hits in {tier}",
+            "spared_tokens_{tier}": "spared_tokens of hits in {tier}",
+            "stores_{tier}": "objects that the host writes to {tier}",
+            "entries_{tier}": "objects that come to {tier}: stored, demoted or copied",
+            "unread_entries_{tier}": "entries that no hit in {tier} reads before they leave",
+            "demotions_{tier}": "objects evicted from {tier} to a slower tier",
+            "drops_{tier}": "objects dropped from {tier} that no slower tier holds",
+            "free_drops_{tier}": "objects dropped from {tier} that a slower tier holds",
+            "evictions_{tier}": "demotions_{tier} + drops_{tier}",
+            "peak_bytes_{tier}": "the most bytes in {tier} at a time",
+            "peak_objects_{tier}": "the most objects in {tier} at a time",
+            "read_bytes_{tier}": "bytes read from {tier}",
+            "write_bytes_{tier}": "bytes written to {tier}",
+        }
     ),
     *_numbers(
-        ("read_bytes_per_day_{tier}", "read_bytes_{tier} per day of the trace's own time"),
-        ("write_bytes_per_day_{tier}", "write_bytes_{tier} per day of the trace's own time"),
-        ("peak_read_gib_s_{tier}", "GiB/s read from {tier} in its busiest minute"),
-        ("peak_write_gib_s_{tier}", "GiB/s written to {tier} in its busiest minute"),
+        {
+            "read_bytes_per_day_{tier}": "read_bytes_{tier} per day of the trace's own time",
+            "write_bytes_per_day_{tier}": "write_bytes_{tier} per day of the trace's own time",
+            "peak_read_gib_s_{tier}": "GiB/s read from {tier} in its busiest minute",
+            "peak_write_gib_s_{tier}": "GiB/s written to {tier} in its busiest minute",
+        }
     ),
 )
 """Columns that exist for each tier."""
 
 SOURCE_COLUMNS: Final = _counts(
-    ("reads_{source}", "prefill reads of objects of the source {source}"),
-    ("hits_{source}", "hits among them"),
-    ("prompt_tokens_{source}", "prompt_tokens in objects of the source {source}"),
-    ("spared_tokens_{source}", "spared_tokens among them"),
+    {
+        "reads_{source}": "prefill reads of objects of the source {source}",
+        "hits_{source}": "hits among them",
+        "prompt_tokens_{source}": "prompt_tokens in objects of the source {source}",
+        "spared_tokens_{source}": "spared_tokens among them",
+    }
 )
 """Columns that exist for each source of objects."""
 
 END_COLUMNS: Final = (
-    *_numbers(("drive_writes_per_day", "write_bytes_per_day_nvme ÷ nvme_usable_bytes")),
+    CellColumn("drive_writes_per_day", pa.float64(), "write_bytes_per_day_nvme ÷ nvme_usable_bytes", nullable=True),
     CellColumn("plan_fingerprint", pa.string(), "as `replayer plan` prints it", nullable=True),
 )
 """The remaining columns."""
 
 TIME_COLUMNS: Final = _numbers(
-    ("elapsed_s", "seconds that a replay of the cell is predicted to take"),
-    ("wall_clock_tok_s", "tokens generated ÷ elapsed_s"),
-    ("{tier}_read_p95_ms", "P95 of the time to read an object from {tier}, in ms"),
-    ("ttfb_p95_ms", "P95 of the storage part of the time to first token, in ms"),
+    {
+        "elapsed_s": "seconds that a replay of the cell is predicted to take",
+        "wall_clock_tok_s": "tokens generated ÷ elapsed_s",
+        "{tier}_read_p95_ms": "P95 of the time to read an object from {tier}, in ms",
+        "ttfb_p95_ms": "P95 of the storage part of the time to first token, in ms",
+    }
 )
 """Columns of predicted times, as `analysis` defines them."""
 
@@ -240,11 +251,6 @@ def find_axes(cells: Sequence[Cell]) -> tuple[str, ...]:
 
 def write_simulation(cells: Sequence[Cell], info: SimulationInfo, path: Path) -> None:
     """Write the table; it appears under its name once it is whole.
-
-    Args:
-        cells: rows with all columns.
-        info: about the table.
-        path: the file; one that exists is replaced.
 
     Raises:
         InputError: it cannot be written.

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import Any
 
 from replayer.engine.move_executor import Staging
 from replayer.machine import description
@@ -10,6 +9,7 @@ from replayer.options.settings import Settings
 from replayer.planning.moves import CPU, GPU, NVME
 from replayer.record.options import TIERS
 from replayer.record.run_info import Warning  # noqa: A004 (run.json's word)
+from replayer.record.run_parts import Storage
 from replayer.run.footprint import Footprint
 from replayer.tiers import BACKENDS, cache_dir, gpu
 from replayer.tiers.base import Tier
@@ -109,7 +109,7 @@ class OpenTiers:
             if tier is not None:
                 tier.stop_waiting()
 
-    def storage(self) -> dict[str, Any] | None:
+    def storage(self) -> Storage | None:
         """Describe the file system under the cache for run.json."""
         return description.storage(self.nvme.folder) if self.nvme is not None else None
 
@@ -155,9 +155,9 @@ def _drive_warnings(settings: Settings, tiers: OpenTiers) -> Iterator[Warning]:
     storage = tiers.storage()
     if tiers.nvme is None or storage is None:
         return
-    place = f"{settings.devices.cache_dir} ({storage['filesystem']})"
-    if storage["mount_point"] == "/":
-        system = f"root file system ({storage['filesystem']})"
+    place = f"{settings.devices.cache_dir} ({storage.filesystem})"
+    if storage.mount_point == "/":
+        system = f"root file system ({storage.filesystem})"
         text = f"{settings.devices.cache_dir} is on the {system}, which the whole machine uses."
         yield Warning(kind="root file system", text=text)
     if settings.io.direct == "off":

@@ -25,7 +25,6 @@ from replayer.record.options import TIERS
 from replayer.record.run_directory import RunDirectory, check_free
 from replayer.record.run_info import PredictionInfo, RunInfo
 from replayer.record.run_info import Warning as RunWarning
-from replayer.record.run_parts import Machine
 from replayer.run.console import RunConsole
 from replayer.run.execution import Execution, save_first
 from replayer.run.log_writer import LogWriter
@@ -168,10 +167,9 @@ class PredictedReplay:
         plan = prepared.plan
         is_on_disk = plan.usable[NVME] != 0 and self.settings.is_on_drive
         direct = self.settings.io.direct == "on" if is_on_disk else None
-        machine = msgspec.convert(description.describe(), Machine)
         warnings = (*self._general_warnings(), *check_range(plan, self.system.profile))
         return msgspec.structs.replace(
-            prepared.describe(direct, machine, datetime.now(UTC)),
+            prepared.describe(direct, description.describe(), datetime.now(UTC)),
             run_version=PREDICTED_RUN_VERSION,
             prediction=self.system.describe(),
             warnings=warnings,

@@ -10,7 +10,6 @@ from replayer.planning.moves import CPU, NVME
 from replayer.planning.pace import Span
 from replayer.planning.plan import Plan
 from replayer.record.run_info import Warning  # noqa: A004 (run.json's word)
-from replayer.record.run_parts import Storage
 from replayer.record.wording import describe_cut, drive
 from replayer.run.footprint import Footprint
 from replayer.tiers.base import arena_bytes
@@ -50,7 +49,7 @@ def check_footprint(needed: Footprint, settings: Settings, ranks: int = 1) -> Wa
 def describe_place(settings: Settings) -> str:
     """Return a line with the directory, file system, mount point and device of the nvme tier."""
     assert settings.devices.cache_dir is not None, "the nvme tier is on a disk"
-    storage = Storage(**description.storage(find_existing(settings.devices.cache_dir)))
+    storage = description.storage(find_existing(settings.devices.cache_dir))
     return f"nvme tier: {settings.devices.cache_dir} on {drive(storage)}"
 
 

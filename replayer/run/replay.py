@@ -1,6 +1,5 @@
 """One replay, from a trace to a run directory: plan, refuse what cannot work, execute, clean up."""
 
-import json
 import os
 import secrets
 from contextlib import ExitStack
@@ -233,7 +232,5 @@ class Replay:
 
 
 def _describe_machine(settings: Settings, tiers: OpenTiers) -> Machine:
-    facts = description.describe() | {"storage": tiers.storage()}
-    if tiers.all[GPU] is not None:
-        facts["gpu"] = gpu.describe_gpu(settings.devices.gpu_device)
-    return msgspec.json.decode(json.dumps(facts), type=Machine)  # plain texts: torch has its own
+    device = gpu.describe_gpu(settings.devices.gpu_device) if tiers.all[GPU] is not None else None
+    return msgspec.structs.replace(description.describe(), storage=tiers.storage(), gpu=device)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Any
 
+from replayer.record.run_parts import Gpu
 from replayer.tiers.base import ALIGNMENT, Buffer, HostBuffer, arena_bytes
 from replayer.tiers.native import MemoryTier, NativeObject
 from replayer.tiers.request import TierRequest
@@ -90,7 +91,7 @@ def free_gpu_bytes(device: str, alternative: str = _NO_GPU_TIER) -> int:
     return int(torch.cuda.mem_get_info(device)[0])
 
 
-def describe_gpu(device: str) -> dict[str, Any]:
+def describe_gpu(device: str) -> Gpu:
     """Describe a device for run.json.
 
     Raises:
@@ -98,15 +99,15 @@ def describe_gpu(device: str) -> dict[str, Any]:
     """
     torch = load_torch(device)
     if device == "cpu":
-        return {"device": "cpu", "emulated": True, "torch": torch.__version__}
+        return Gpu(device="cpu", emulated=True, torch=str(torch.__version__))
     facts = torch.cuda.get_device_properties(device)
-    return {
-        "device": torch.cuda.get_device_name(device),
-        "emulated": False,
-        "memory_bytes": facts.total_memory,
-        "torch": torch.__version__,
-        "runtime": torch.version.cuda or torch.version.hip,
-    }
+    return Gpu(
+        device=torch.cuda.get_device_name(device),
+        emulated=False,
+        memory_bytes=facts.total_memory,
+        torch=str(torch.__version__),  # a text of torch's own type
+        runtime=torch.version.cuda or torch.version.hip,
+    )
 
 
 class PinnedBuffer(HostBuffer):

@@ -1,5 +1,6 @@
 """What a killed run leaves, and what the next run removes."""
 
+import json
 import signal
 import time
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 from replayer.tiers.cache_dir import MARKER
 from tests.support.command_line import Run, sentence
 from tests.support.going_runs import going, log_of, replayed
+from tests.support.run_json import run_json
 
 
 def test_what_a_killed_run_leaves(endless: Path, short: Path, tmp_path: Path, run: Run) -> None:
@@ -14,8 +16,13 @@ def test_what_a_killed_run_leaves(endless: Path, short: Path, tmp_path: Path, ru
     (tmp_path / "killed").mkdir()
     (tmp_path / "alive").mkdir()
     with going(endless, tmp_path / "killed", cache=cache) as killed:
+        killed.wait_for(lambda: list(killed.output.glob("moves/part-*.parquet")))
         killed.process.kill()
         killed.process.communicate()
+    assert run_json(killed.output)["status"] == "running"
+    summary = json.loads(run("analysis", "summary", killed.output, "--json").stdout)
+    assert summary["hits"] > 0, "the log of a run that was killed can be read"
+    assert summary["valid"] is False
     (dead,) = cache.iterdir()
     assert list(dead.glob("*.kv"))
     (cache / "precious").write_text("x")

@@ -1,15 +1,17 @@
 """The drive that holds the cache directory, as run.json, summary and report name it."""
 
-import json
 import os
+import re
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from analysis.summary.summary import summarise
 from replayer.machine import description as machine
+from replayer.record.run_parts import Storage
+from replayer.schema import to_plain
 from tests.replayer.places.replays import Lines, replayed
-from tests.support.command_line import Run
 from tracegen.control_groups import list_mounts
 from tracegen.schema import Trace
 
@@ -33,10 +35,10 @@ def test_storage_describes_the_mount_that_the_path_goes_through(
     spaced = tmp_path / "a b"
     spaced.mkdir()
     mounted(monkeypatch, tmp_path, "/etc/hosts", str(tmp_path), str(spaced).replace(" ", "\\040"), "/", "/opt")
-    assert machine.storage(tmp_path)["mount_point"] == str(tmp_path)
-    assert machine.storage(spaced)["mount_point"] == str(spaced)
+    assert machine.storage(tmp_path).mount_point == str(tmp_path)
+    assert machine.storage(spaced).mount_point == str(spaced)
     mounted(monkeypatch, tmp_path, "/etc/hosts", "/opt")
-    assert machine.storage(tmp_path)["mount_point"] == "/etc/hosts", "none is above it: any names the device"
+    assert machine.storage(tmp_path).mount_point == "/etc/hosts", "none is above it: any names the device"
 
 
 @pytest.mark.parametrize("partition", [False, True])
@@ -55,52 +57,34 @@ def test_the_model_of_a_partition_or_volume_is_its_disks(
     assert machine.model_of("8:0") is None
 
 
-FACTS = {
-    "filesystem": "ext4",
-    "mount_point": "/mnt/nvme",
-    "mount_options": "rw",
-    "device": "/dev/nvme0n1",
-    "device_model": "Samsung PM9A3",
-}
+FACTS = Storage(
+    filesystem="ext4",
+    mount_point="/mnt/nvme",
+    mount_options="rw",
+    device="/dev/nvme0n1",
+    device_model="Samsung PM9A3",
+)
 
 
-def test_the_first_line_names_the_drive(trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_line_and_the_record_name_the_drive(
+    trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(machine, "storage", lambda _: FACTS)
     console = Lines()
     info = replayed(trace, tmp_path, console=console)
-    lines = console.lines
-    assert lines[0] == f"nvme tier: {tmp_path}/cache on ext4 at /mnt/nvme, /dev/nvme0n1 (Samsung PM9A3)"
-    assert lines[1] == "disk: up to 2.3 MiB at a time; 2.2 MiB to write and 2.2 MiB to read in the whole plan"
-    assert lines[2].startswith("time: as long as the tiers take")
-    assert info["machine"]["storage"] == FACTS
-    assert not [text for text in info["warnings"] if "root file system" in text]
-
-
-def test_summary_and_report_name_the_drive(
-    run: Run, trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(machine, "storage", lambda _: FACTS)
-    replayed(trace, tmp_path)
-    assert "ext4 at /mnt/nvme, /dev/nvme0n1 (Samsung PM9A3)" in run("analysis", "summary", tmp_path / "run").stdout
-    assert "Samsung PM9A3, /dev/nvme0n1, ext4" in run("analysis", "report", tmp_path / "run", "--format", "md").stdout
+    place, use, time = console.lines[:3]
+    assert place == f"nvme tier: {tmp_path}/cache on ext4 at /mnt/nvme, /dev/nvme0n1 (Samsung PM9A3)"
+    assert re.findall(r"[\d.]+ MiB", use) == ["2.3 MiB", "2.2 MiB", "2.2 MiB"], "at a time, to write, to read"
+    assert time.startswith("time: ")
+    assert info["machine"]["storage"] == to_plain(FACTS)
+    assert "root file system" not in {warning["kind"] for warning in info["warnings"]}
 
 
 def test_the_root_file_system_is_a_doubt_that_does_not_invalidate(
     trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(machine, "storage", lambda _: FACTS | {"mount_point": "/"})
+    monkeypatch.setattr(machine, "storage", lambda _: msgspec.structs.replace(FACTS, mount_point="/"))
     info = replayed(trace, tmp_path)
-    assert f"{tmp_path}/cache is on the root file system (ext4), which the whole machine uses." in [
-        warning["text"] for warning in info["warnings"]
-    ]
-    doubts = [doubt for doubt in summarise(tmp_path / "run").to_json()["doubts"] if "root file system" in doubt["text"]]
-    assert [(doubt["kind"], doubt["invalidates"]) for doubt in doubts] == [("root file system", False)]
-
-
-def test_a_run_without_storage_facts_can_be_read(trace: Trace, tmp_path: Path) -> None:
-    """Earlier releases and runs without an nvme tier record none."""
-    replayed(trace, tmp_path)
-    info = json.loads((tmp_path / "run" / "run.json").read_text())
-    del info["machine"]["storage"], info["payload_nonce"]
-    (tmp_path / "run" / "run.json").write_text(json.dumps(info))
-    assert summarise(tmp_path / "run").to_json()["storage"] is None
+    assert "root file system" in {warning["kind"] for warning in info["warnings"]}
+    doubts = [doubt for doubt in summarise(tmp_path / "run").to_json()["doubts"] if doubt["kind"] == "root file system"]
+    assert [doubt["invalidates"] for doubt in doubts] == [False]

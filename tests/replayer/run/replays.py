@@ -55,7 +55,7 @@ def go(trace: Trace, place: Path, plan: PlanOptions, **settings: Any) -> tuple[d
     chosen = make_settings(**({"workers": 4, "cache_dir": place / "cache"} | settings))
     Replay(trace, "test", replace(plan, demand=chosen.demand), chosen, place / "run").run()
     info = json.loads((place / "run" / "run.json").read_text())
-    return info, pl.read_parquet(parts(place / "run"))
+    return info, pl.read_parquet(parts(place / "run")) if info["executed_ops"] else pl.DataFrame()
 
 
 def check_room(log: pl.DataFrame, usable: dict[str, int]) -> None:

@@ -12,10 +12,8 @@ from replayer.arrangements.loading import load_arrangement, parse_arrangement, s
 from replayer.options.recorded import read_options
 from replayer.planning.plan import Plan
 from replayer.schema import read_run
-from tests.analysis.comparison.crafting import compare
 from tests.replayer.run.replays import ORDERS, go, options
 from tests.support import traces
-from tests.support.arrangements import arranged
 from tests.support.command_line import here
 from tests.support.run_json import run_json, save_run_json
 from tracegen.errors import InputError
@@ -96,21 +94,3 @@ def test_runs_of_earlier_releases_have_the_waterfall(trace: Trace, tmp_path: Pat
     _, again = read_options(tmp_path / "run", trace)
     assert again.arrangement == WATERFALL
     assert Plan(trace, again).simulate().plan_fingerprint == info["plan"]["plan_fingerprint"]
-
-
-def run_under(arrangement: Arrangement, trace: Trace, place: Path) -> Path:
-    place.mkdir()
-    go(trace, place, options(6, 20, arrangement=arrangement), workers=1)
-    return place / "run"
-
-
-def test_runs_under_different_rules_are_unlike(trace: Trace, tmp_path: Path) -> None:
-    usual = run_under(arranged(), trace, tmp_path / "a")
-    fifo = run_under(WATERFALL.with_tiers(policy="fifo"), trace, tmp_path / "b")
-    kvbm = run_under(replace(load_arrangement("kvbm"), chunk_tokens=1), trace, tmp_path / "c")
-    with pytest.raises(InputError, match=r"rules \(.*\"policy\": \"fifo\".*pass `vary=rules`"):
-        compare({"a": [usual], "b": [fifo]})
-    with pytest.raises(InputError, match=r"arrangement \(waterfall against kvbm\)"):
-        compare({"a": [usual], "c": [kvbm]}, vary=["lookup"])
-    found = compare({"a": [usual], "c": [kvbm]}, vary=["arrangement", "lookup"])
-    assert not found.pairs[0].configurations[0].same_plan

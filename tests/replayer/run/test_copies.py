@@ -12,7 +12,7 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replayer.arrangements.arrangement import Arrangement, TierRules
+from replayer.arrangements.loading import make_arrangement
 from replayer.engine.engine import Engine
 from replayer.engine.move_executor import Staging
 from replayer.models.geometry import TokenBytes
@@ -26,6 +26,9 @@ from replayer.tiers.base import HostBuffer
 from replayer.tiers.cpu import CpuTier
 from replayer.tiers.payload import Payload
 from replayer.tiers.request import TierRequest
+from tests.replayer.arrangements.compiled_plan import gib_of
+from tests.replayer.arrangements.strategies import tables
+from tests.replayer.arrangements.tiers import Table
 from tests.replayer.ordering import strategies
 from tests.replayer.run.replays import ORDERS, WRITE_THROUGH, go, options
 from tests.replayer.tiers.contract import file_tier, slab_tier
@@ -35,38 +38,6 @@ from tests.support.fault_injection import Transfer, injected, key_of
 TOKEN = 20_000  # bytes: no multiple of a sector
 CHUNK = 1 << 15
 PAYLOAD = Payload(7)
-
-shares = st.sampled_from([(1.0, 1.0), (0.8, 0.4), (0.9, 0.0)])
-
-
-@st.composite
-def tier_rules(draw: st.DrawFn, inclusive: bool) -> TierRules:
-    high, low = draw(shares)
-    return TierRules(
-        down=draw(st.sampled_from(["on-evict", "on-store", "on-touch"] if inclusive else ["on-evict"])),
-        up=draw(st.sampled_from(["stay", "copy", "copy-top"] if inclusive else ["stay", "move"])),
-        touches=draw(st.integers(1, 3)),
-        admit_touches=draw(st.sampled_from([1, 1, 2])),
-        policy=draw(st.sampled_from(["lru", "fifo"])),
-        high=high,
-        low=low,
-    )
-
-
-@st.composite
-def arrangements(draw: st.DrawFn) -> Arrangement:
-    inclusive = draw(st.integers(0, 3)) > 0
-    gpu, cpu, nvme = (draw(tier_rules(inclusive)) for _ in range(3))
-    return Arrangement(
-        "random",
-        copies="inclusive" if inclusive else "exclusive",
-        place=draw(st.sampled_from(["fastest", "fastest", "with-room"])),
-        touch=draw(st.sampled_from(["serving", "all"])),
-        lookup=draw(st.sampled_from(["independent", "contiguous"])),
-        gpu=gpu,
-        cpu=cpu,
-        nvme=nvme,
-    )
 
 
 class Elsewhere(CpuTier):
@@ -135,27 +106,28 @@ def holders(log: pl.DataFrame) -> set[tuple[int, int]]:
     return held
 
 
-@settings(max_examples=60)
+@settings(max_examples=100)
 @given(
     picks=strategies.rows,
     sizes=st.lists(st.integers(1, 4), min_size=10, max_size=10),
     limits=strategies.capacities,
     headroom=strategies.headrooms,
     demand=strategies.demand,
-    arrangement=arrangements(),
+    table=tables(),
     order=st.sampled_from(sorted(ORDERS)),
     layout=st.sampled_from(["files", "slab"]),
     window=st.integers(1, 40),
     has_gpu=st.booleans(),
 )
 def test_what_is_executed_is_what_is_planned(
-    picks: list[Any], sizes: list[int], limits: Usable, headroom: str, demand: Demand, arrangement: Arrangement,
+    picks: list[Any], sizes: list[int], limits: Usable, headroom: str, demand: Demand, table: Table,
     order: str, layout: str, window: int, has_gpu: bool,
 ) -> None:  # fmt: skip
-    gib = [None if limit is None else Decimal(limit * TOKEN) / 2**30 for limit in limits]
+    """Arenas are of exactly the usable bytes and answer ENOMEM to one byte more."""
+    table = {**table, "ttl_s": table.get("ttl_s", 0) / 10**6}  # the trace lasts microseconds
     chosen = PlanOptions(
-        TokenBytes(TOKEN), (gib[0] or Decimal(0), gib[1] or Decimal(0), gib[2]), headroom=Decimal(headroom),
-        arrangement=arrangement, order=ORDERS[order], demand=demand,
+        TokenBytes(TOKEN), gib_of([None if limit is None else limit * TOKEN for limit in limits]),
+        headroom=Decimal(headroom), arrangement=make_arrangement("drawn", table), order=ORDERS[order], demand=demand,
     )  # fmt: skip
     plan = Plan(traces.Held(strategies.columns(picks, sizes)), chosen)
     with tempfile.TemporaryDirectory() as folder:

@@ -3,7 +3,6 @@
 import ctypes
 import errno
 import os
-import tempfile
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -11,25 +10,20 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from replayer.engine.engine import Engine
 from replayer.engine.move_executor import Staging
-from replayer.machine.reserve import Reserve
 from replayer.models.geometry import TokenBytes
 from replayer.planning.executing import make_settings
 from replayer.planning.pace import Demand, Pace, PlanWindow, Span
 from replayer.planning.plan import Plan, PlanOptions
-from replayer.planning.plan_hash import PlanHash
 from replayer.run import log_writer as logs
 from replayer.tiers import BACKENDS
 from replayer.tiers.cpu import CpuTier
 from replayer.tiers.native import NullTier
 from replayer.tiers.payload import Payload
 from replayer.tiers.request import TierRequest
-from tests.replayer.run.replays import MIB, ORDERS, UNIT, _many, go, options, refused
-from tests.replayer.tiers.contract import cpu_tier
+from tests.replayer.run.replays import MIB, UNIT, _many, go, options, refused
 from tests.support import traces
 from tests.support.arrangements import arranged
 from tests.support.fault_injection import Transfer, injected, key_of, path_of
@@ -52,20 +46,6 @@ def test_a_failed_store_is_a_row_and_what_follows_is_upstream(
     assert (upstream["end_ns"] - upstream["start_ns"]).max() < 50_000_000
     assert len(upstream) == 5
     assert list((tmp_path / "cache").iterdir()) == []
-
-
-def test_a_disk_that_fills_up_fails_the_run_with_rows(
-    trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A real ENOSPC: a tmpfs of 1 MiB, whose free space is claimed to be more."""
-    with tmpfs(tmp_path / "small", "1m") as place:
-        free = os.statvfs(tmp_path)
-        monkeypatch.setattr(os, "statvfs", lambda _: free)
-        info, log = go(trace, tmp_path, options(0, None), cache_dir=place, reserve=Reserve(bytes=0))
-        assert (info["status"], info["executed_ops"]) == ("failed", trace.ops)
-        errors = log.filter(pl.col("status").cast(pl.String) == "error")
-        assert "No space left on device" in errors["error"][0]
-        assert list(place.iterdir()) == [], "what was half written is gone, too"
 
 
 def test_a_disk_that_fills_up_beforehand_is_refused(
@@ -157,65 +137,6 @@ def test_evictions_are_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert "of key 1 holds" in log.filter(pl.col("status") == "error")["error"][0]
 
 
-steps = st.lists(st.tuples(st.sampled_from("wrrddd"), st.integers(0, 9), st.integers(0, 5)), min_size=1, max_size=40)
-
-
-@settings(max_examples=60)
-@given(
-    steps,
-    st.tuples(st.integers(3, 9), st.one_of(st.none(), st.integers(3, 9))),
-    st.booleans(),
-    st.integers(1, 16),
-    st.integers(1, 9),
-    st.sampled_from(sorted(ORDERS)),
-    st.sampled_from([None, 1, 2]),
-)
-def test_real_workers_never_deadlock_nor_exceed_a_tier(
-    picks: list[tuple[str, int, int]],
-    units: tuple[int, int | None],
-    promote: bool,
-    workers: int,
-    window: int,
-    order: str,
-    depth: int | None,
-) -> None:
-    """Both tiers are arenas of exactly their usable bytes, which answer ENOMEM to one byte more."""
-    known, numbers, ops, order_of = dict[int, int](), dict[int, int](), list[traces.Step](), list[int]()
-    for op, key, request in picks:
-        name = "w" if key not in known else "r" if op == "w" else op
-        dense = known.setdefault(key, len(known))
-        ops.append((name, dense, 1 + dense % 3))
-        order_of.append(numbers.setdefault(request, len(numbers)))
-    step_of = [order_of[:row].count(request) for row, request in enumerate(order_of)]
-    with tempfile.TemporaryDirectory() as folder:
-        made = traces.write(Path(folder) / "t.parquet", traces.columns(ops, order_of, step=step_of))
-        small = 600  # bytes per token: not a multiple of a sector
-        limits = (0, units[0] * small, None if units[1] is None else units[1] * small)
-        gib_of = [None if limit is None else Decimal(limit) / 2**30 for limit in limits]
-        demand = Demand(Pace(request_depth=depth), workers)
-        chosen = PlanOptions(
-            TokenBytes(small), (Decimal(0), gib_of[1] or Decimal(0), gib_of[2]), Decimal(1),
-            arrangement=arranged(promote=promote), order=ORDERS[order], demand=demand,
-        )  # fmt: skip
-        tiers: list[Any] = [None, cpu_tier(limits[1] or 0, 10), cpu_tier(limits[2] or 40 * small, 10)]
-        plan = Plan(made, chosen)
-        expected = plan.simulate().plan_fingerprint if order != "live" else None
-        of_engine = make_settings(plan, "full", 256 << 10, PlanWindow(ops=window), Span())
-        engine = Engine(plan, of_engine, tiers, Payload(0), lambda _: Staging(256 << 10))
-        rows, hashed = [], PlanHash(chosen.plan_version)
-
-        def flush(records: Any, errors: dict[int, str], executed: Any) -> None:
-            rows.append((len(records), errors))
-            hashed.add(executed)
-
-        engine.run(flush, every_s=60)
-        state = engine.state()
-        engine.close()
-        assert (state.over, state.retired, state.in_window) == (1, len(ops), 0)
-        assert not state.failures, [errors for _, errors in rows]
-        assert expected in (None, hashed.hexdigest())
-
-
 def test_a_log_that_is_not_taken_holds_the_workers_up(tmp_path: Path) -> None:
     """More moves than the engine keeps, and nobody who takes them for a second: it waits, and loses none."""
     count = 300_000  # the engine keeps 2^18 records
@@ -280,3 +201,23 @@ def test_damaged_files_are_seen(trace: Trace, tmp_path: Path, damage: str, verif
     assert info["status"] == ("failed" if seen else "complete")
     errors = log.filter(pl.col("status").cast(pl.String) == "error").select(pl.col("move").cast(pl.String), "key")
     assert errors.rows() == ([("hit", 4)] if seen else [])
+
+
+class Dying(CpuTier):
+    """Its moves are made in Python, which goes wrong where nobody thought of it."""
+
+    is_compiled = False
+
+    def create(self, key: int, size: int) -> Any:
+        return 1 / 0
+
+
+@pytest.mark.parametrize("workers", [1, 64])
+def test_a_dead_worker_fails_the_run(
+    trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    monkeypatch.setitem(BACKENDS, "cpu", Dying)
+    info, _ = go(trace, tmp_path, options(8, None), workers=workers)
+    assert (info["status"], info["executed_ops"]) == ("failed", 0)
+    assert "ZeroDivisionError" in info["reason"]
+    assert list(tmp_path.glob("cache/*")) == []

@@ -37,7 +37,6 @@ CASES: dict[str, tuple[Callable[[str], str], tuple[str, ...]]] = {
     "a speed of no tier": (str, ("--speed", "disk=2")),
     "a speed of 0": (str, ("--speed", "nvme=0")),
     "a speed twice": (str, ("--speed", "nvme=2,nvme=3")),
-    "an unknown key": (lambda text: "drives = 5\n" + text, ()),
     "a warm-up of all": (str, ("--warmup", "1000000ops")),
     "a drain without a duration": (str, ("--set", "drain=1s")),
 }

@@ -51,15 +51,6 @@ def test_the_log_is_the_plan_and_as_it_was_recorded(chat: Path, tmp_path: Path, 
     assert digest_of(tmp_path / "run") == json.loads(GOLDEN.read_text())[name]
 
 
-def test_a_faster_tier_is_faster(chat: Path, tmp_path: Path) -> None:
-    """With think times and the trace's own times out of the way."""
-    load = ("--cpu-mem-gb", "0.05", "--pace", "asap", "--order", "trace")
-    predict(chat, tmp_path / "run", *load)
-    predict(chat, tmp_path / "fast", *load, "--speed", "nvme=4")
-    sums = [log_of(tmp_path / place).select(pl.sum("read_ns") + pl.sum("write_ns")).item() for place in ("run", "fast")]
-    assert sums[0] > 1.5 * sums[1]
-
-
 def test_times_by_hand(tmp_path: Path, chat: Path) -> None:
     """One worker and no spread: each read and write takes open + latency + bytes ÷ bandwidth at load 1."""
     plain = tmp_path / "plain.toml"

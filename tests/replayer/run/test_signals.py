@@ -1,19 +1,14 @@
-"""Interrupts and kills of a run."""
+"""An interrupt before a run has begun."""
 
-import json
 import os
 import signal
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from replayer.engine import engine as engines
-from tests.replayer.run.replays import _many, go, options
-from tests.support import traces
-from tests.support.going_runs import Going
+from tests.replayer.run.replays import go, options
 from tests.support.run_json import run_json
 from tracegen.console import interrupts as signals
 from tracegen.schema import Trace
@@ -44,19 +39,3 @@ def test_ctrl_c_before_the_clock_starts(trace: Trace, tmp_path: Path, monkeypatc
     assert info["clock"]["zero_ns"] is None
     assert list((tmp_path / "run" / "moves").iterdir()) == []
     assert list((tmp_path / "cache").iterdir()) == []
-
-
-def test_kill_9_leaves_a_readable_log(tmp_path: Path, run: Any) -> None:
-    steps: list[traces.Step] = [("w", 0, 64), *[("d", 0, 64)] * 400_000]
-    trace = traces.write(tmp_path / "long.parquet", traces.columns([("w", 0, 64), ("d", 0, 64)]) | _many(steps))
-    command = [sys.executable, "-m", "replayer", "run", trace.path, "--model", "tiny-1b", "--workers", 2]
-    going = Going([*command, "--cache-dir", tmp_path / "cache", "-o", tmp_path / "run"], tmp_path / "run")
-    going.wait_for(lambda: list(tmp_path.glob("run/moves/part-*.parquet")))
-    going.kill()
-    assert run_json(tmp_path / "run")["status"] == "running"
-    shown = run("analysis", "summary", tmp_path / "run")
-    assert "NOT VALID" in shown.stdout
-    assert "incomplete: the run has not ended, or was killed" in shown.stdout
-    summary = json.loads(run("analysis", "summary", tmp_path / "run", "--json").stdout)
-    assert summary["hits"] > 0
-    assert summary["valid"] is False

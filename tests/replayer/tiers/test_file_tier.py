@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replayer.tiers.cache_dir import MARKER, clean
+from replayer.tiers.cache_dir import clean
 from replayer.tiers.disk import FileTier
 from tests.replayer.tiers.contract import (
     BUFFER,
@@ -100,18 +100,12 @@ class TestFileTier(DiskContract):
         assert len(gone) == 21
         assert gone[-1] == "lock"
 
-    def test_only_the_tiers_own_files_are_removed(self, tmp_path: Path) -> None:
+    def test_only_the_tiers_own_files_are_removed(self, tier: FileTier, tmp_path: Path) -> None:
         (tmp_path / "precious").write_text("x")
-        (tmp_path / f"{MARKER}-other").mkdir()
-        tier = file_tier(tmp_path)
-        put(tier, 1, 512)
-        tier.close()
-        assert {path.name for path in tmp_path.iterdir()} == {"precious", f"{MARKER}-other"}
-
-    def test_a_foreign_file_in_the_folder_stays(self, tier: FileTier) -> None:
         (tier.folder / "precious").write_text("x")
         put(tier, 1, 512)
         tier.close()
+        assert {path.name for path in tmp_path.iterdir()} == {"precious", tier.folder.name}
         assert [path.name for path in tier.folder.iterdir()] == ["precious"]
 
     def test_kept_files_stay(self, tmp_path: Path) -> None:

@@ -109,8 +109,8 @@ class GpuContract(ArenaContract):
     def test_the_device_is_described(self) -> None:
         pytest.importorskip("torch")
         facts = gpu.describe_gpu(self.device)
-        assert facts["emulated"] is (self.device == "cpu")
-        assert facts["torch"] == sys.modules["torch"].__version__
+        assert facts.emulated is (self.device == "cpu")
+        assert facts.torch == sys.modules["torch"].__version__
 
     def test_more_memory_than_the_device_has_is_refused(self) -> None:
         pytest.importorskip("torch")

@@ -9,7 +9,6 @@ import pytest
 
 from replayer.tiers.base import Tier
 from replayer.tiers.native import NullTier
-from replayer.tiers.request import BlockIO
 from tests.replayer.tiers.contract import BUFFER, FAST, MIB, TierContract, file_tier, throttled
 from tests.support import system_calls
 
@@ -18,12 +17,6 @@ class TestThrottledFileTier(TierContract):
     @pytest.fixture
     def tier(self, tmp_path: Path) -> Tier:
         return throttled(file_tier(tmp_path), FAST)
-
-
-class TestThrottledNullTier(TierContract):
-    @pytest.fixture
-    def tier(self, tmp_path: Path) -> Tier:
-        return throttled(NullTier(), FAST)
 
 
 def move(tier: Tier, directions: list[str], requests: int, size: int) -> float:
@@ -144,18 +137,3 @@ def test_throttled_time_is_device_time(tmp_path: Path) -> None:
         assert source.device_ns >= 100_000_000
     tier.close()
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_throttle_does_not_hide_the_sync(tmp_path: Path) -> None:
-    tier, synced = throttled(file_tier(tmp_path, io=BlockIO(fsync="data")), FAST), list[int]()
-
-    def fdatasync(descriptor: int) -> None:
-        synced.append(descriptor)
-        time.sleep(0.05)
-
-    with system_calls.replaced("fdatasync", fdatasync), tier.create(1, 512) as target:
-        target.write(0, 512, BUFFER)
-        before = target.device_ns
-        target.finish()
-        assert target.device_ns - before >= 50_000_000
-    assert len(synced) == 1
