@@ -5,7 +5,7 @@ import hashlib
 import importlib.resources
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from replayer.bindings.compiled import DeviceStruct
 from replayer.planning.pace import Pace
 from replayer.record.columns import ORDERED_PLAN_VERSION, PLAN_VERSION
-from replayer.record.conditions import OrderInfo
+from replayer.record.conditions import OrderInfo, Tier
 from replayer.record.options import TIERS
 from replayer.record.reading import parts, read_run
 from tracegen.errors import InputError
