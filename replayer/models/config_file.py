@@ -13,6 +13,8 @@ from tracegen.errors import InputError, check_is_file
 _STATE_BYTES: Final = {"float32": 4, "float16": 2, "bfloat16": 2, "auto": 2}
 _MAX_BYTES: Final = 2**40
 _MAX_TOKENS: Final = 2**31
+# Configs come from anywhere: values of any type, and nested as deeply as JSON allows.
+_NO_CONFIG: Final = (ValueError, AttributeError, TypeError, KeyError, ArithmeticError, RecursionError)
 
 
 def read_config(path: Path) -> Model:
@@ -23,34 +25,19 @@ def read_config(path: Path) -> Model:
             known.
     """
     check_is_file(path, "a Hugging Face config.json")
+    remedy = "pass a Hugging Face config.json with num_hidden_layers, num_attention_heads and hidden_size"
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
         return parse_config(path.parent.name or path.stem, config)
     except OSError as error:
-        raise InputError(
-            f"cannot be read ({error.strerror})",
-            "pass a Hugging Face config.json",
-            subject=path,
-            setting="model",
-        ) from None
+        problem = f"cannot be read ({error.strerror})"
     except UnknownCacheError as error:
-        raise InputError(
-            f"has {error}, whose KV cache is not known",
-            "pass the config.json of another model",
-            subject=path,
-            setting="model",
-        ) from None
-    except (
-        *(ValueError, AttributeError, TypeError, KeyError),
-        *(ArithmeticError, RecursionError),
-    ) as error:
+        problem = f"has {error}, whose KV cache is not known"
+        remedy = "pass the config.json of another model"
+    except _NO_CONFIG as error:
         cause = f"it lacks {error.args[0]}" if isinstance(error, KeyError) else f"{error!r} in it"
-        raise InputError(
-            f"is not a Hugging Face model config ({cause})",
-            "pass a config.json with num_hidden_layers, num_attention_heads and hidden_size",
-            subject=path,
-            setting="model",
-        ) from None
+        problem = f"is not a Hugging Face model config ({cause})"
+    raise InputError(problem, remedy, subject=path, setting="model")
 
 
 def parse_config(name: str, config: Mapping[str, Any]) -> Model:

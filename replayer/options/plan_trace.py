@@ -5,13 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from replayer.options.resolving import overlay_recipe, resolve_plan
 from replayer.planning.counts import PlanSummary
-from replayer.planning.moves import Stretch
 from replayer.planning.plan import Plan
 from replayer.planning.plan_table import tabulate
 from tracegen.schema import Trace
@@ -42,15 +39,7 @@ class PlannedTrace:
         import polars as pl  # noqa: PLC0415 (takes time, and only this needs it)
 
         tables: list[pa.Table] = []
-
-        def collect(
-            stretch: Stretch,
-            positions: NDArray[np.int64],
-            moves: NDArray[np.int64],
-        ) -> None:
-            tables.append(tabulate(self.plan.workload, stretch, positions, moves))
-
-        self.plan.simulate(looks=[collect])
+        self.plan.simulate(looks=[lambda *stretch: tables.append(tabulate(self.plan.workload, *stretch))])
         return pl.DataFrame(pa.concat_tables(tables)) if tables else pl.DataFrame()
 
 

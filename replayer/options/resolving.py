@@ -16,7 +16,6 @@ from replayer.arrangements.choosing import choose_arrangement
 from replayer.models.known import MODELS, find_model
 from replayer.options.groups import Options, make_options
 from replayer.options.plan_groups import (
-    CapacityOptions,
     WorkOptions,
 )
 from replayer.options.run_groups import DeviceOptions, SpanOptions
@@ -115,23 +114,20 @@ def resolve_plan(
         remedy = f"pass `model`, one of {', '.join(MODELS)}"
         raise InputError("it names no model", remedy, subject=trace.path)
     model = find_model(chosen.model)
-    gpu, cpu, nvme = (Decimal(str(gib)) for gib in _list_capacities(options.capacity))
+    room = options.capacity
+    gpu, cpu, nvme = (Decimal(str(gib)) for gib in (room.gpu_mem_gb, room.cpu_mem_gb, room.storage_capacity_gb))
     own = (rules.policy, rules.ttl, rules.chunk_tokens)
     sharding = (chosen.tensor_parallel, chosen.pipeline_parallel)
     return model.name, PlanOptions(
         bytes_per_token=model.sizes(chosen.kv_dtype, *sharding),
         capacity_gib=(gpu, cpu, None if nvme == UNLIMITED else nvme),
-        headroom=Decimal(str(options.capacity.headroom)),
+        headroom=Decimal(str(room.headroom)),
         arrangement=choose_arrangement(rules.arrangement, *own, promote=rules.promote),
         lookup=rules.lookup,
         selection=Selection(work.decode, work.users, part, work.cycles),
         order=_resolve_order(work, demand.pace),
         demand=demand,
     )
-
-
-def _list_capacities(capacity: CapacityOptions) -> tuple[Any, Any, Any]:
-    return capacity.gpu_mem_gb, capacity.cpu_mem_gb, capacity.storage_capacity_gb
 
 
 def _resolve_order(work: WorkOptions, pace: Pace) -> Order:

@@ -75,15 +75,11 @@ def unlimited_or(limited: click.ParamType[Any]) -> Parsed[Any]:
 
 
 def list_of(item: click.ParamType[Any]) -> Parsed[tuple[Any, ...]]:
-    """Return the type of values of another type, separated by commas, none of them twice."""
+    """Return the type of values of another type, separated by commas."""
 
     def parse(text: str) -> tuple[Any, ...]:
-        texts = [part.strip() for part in text.split(",")]
-        items = tuple(item.convert(part, None, None) for part in texts)
-        for part, value in zip(texts, items, strict=True):
-            if items.count(value) > 1:
-                raise ValueError(f"{text!r} names {part} twice.")
-        return items
+        items = (item.convert(part.strip(), None, None) for part in text.split(","))
+        return tuple(dict.fromkeys(items))
 
     return Parsed(f"{item.name} list", parse)
 
@@ -178,7 +174,5 @@ def parse_speeds(text: str) -> dict[str, float]:
             raise ValueError(f"{text!r}: {part!r} is no speed; {hint}.") from None
         if tier not in TIERS:
             raise ValueError(f"{text!r}: {tier!r} is not a tier; {hint}.")
-        if tier in speeds:
-            raise ValueError(f"{text!r} names {tier} twice.")
         speeds[tier] = number
     return speeds
