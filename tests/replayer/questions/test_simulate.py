@@ -125,7 +125,6 @@ def test_what_cannot_be_planned_is_refused_before_any_work(trace: Path, tmp_path
     assert "in the cell with --cpu-mem-gb 0, --storage-capacity-gb 0;" in refused(trace, *MODEL, *tiers)
     assert "s3fifo" in refused(trace, *MODEL, *one, "--policy", "lru,s3-fifo")
     assert "nosuch" in refused(trace, *MODEL, "--arrangement", "nosuch")
-    assert "vllm twice" in refused(trace, *MODEL, "--arrangement", "vllm,vllm")
     assert "--sort hits_dram: " in refused(trace, *MODEL, *one, "--sort", "hits_dram")
     before = trace.read_bytes()
     for output in (tmp_path, tmp_path / "none" / "grid.parquet", trace):
