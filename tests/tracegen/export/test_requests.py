@@ -15,7 +15,7 @@ from replayer.planning.counts import PlanCounts
 from replayer.planning.moves import HIT
 from replayer.planning.plan import Plan, PlanOptions
 from tests.support import traces
-from tests.support.imports import EXCERPT, FULL, imported
+from tests.support.imports import EXCERPT, imported
 from tests.tracegen.export.exports import _sized, export_trace, requests_of, rows_of
 from tracegen.errors import InputError
 from tracegen.schema import Trace
@@ -92,19 +92,6 @@ def test_kvcache_simulators_own_lru_agrees_with_its_rule_and_our_plan(blocks: Tr
         if point["cacheBlocks"] >= 1024:
             ours = hits_of_last_half(blocks, trace, point["cacheBlocks"]) / theirs["totalTokens"]
             assert theirs["hitRate"] == pytest.approx(ours, abs=0.002)
-
-
-@pytest.mark.skipif(not FULL.exists(), reason="needs Mooncake's whole conversation trace")
-def test_prefix_lru_and_our_plan_on_a_whole_trace(tmp_path: Path) -> None:
-    trace = imported("mooncake", FULL, tmp_path / "t.parquet")
-    equal = imported("mooncake", FULL, tmp_path / "full.parquet", tail="full")
-    requests = tokens_of(trace)
-    for capacity, theirs, ours in (
-        (1000, 3_173_822, 3_172_798), (10_000, 14_910_149, 14_859_461), (11_275, 15_849_049, 15_849_049),
-        (30_000, 23_347_784, 23_347_784),
-    ):  # fmt: skip
-        assert prefix_lru(requests, capacity) == (theirs, 67_915_607)
-        assert hits_of_last_half(equal, trace, capacity) == ours
 
 
 def tokens_of(trace: Trace) -> list[dict[int, int]]:
