@@ -123,15 +123,16 @@ def batches(
 ) -> Iterator[Columns]:
     """Yield the ops of shard (i, n) of a recipe, up to the end that `survey` found, for a merge or a writer."""
     schedule = Schedule(recipe, sources, shard, cut)
+    users = list_users(recipe, sources, shard, cut)
     token_ns = to_ns(recipe.decode_token_ms) // 1000
     stream = make_ops(
-        schedule.requests(),
+        schedule.requests(users),
         decode_batch=recipe.decode_batch,
         token_ns=token_ns,
         shared=schedule.shared.count,
     )
     for batch in stream:
-        yield batch | {"person": schedule.users[batch["user_id"]]}
+        yield batch | {"person": users[batch["user_id"]]}
 
 
 def generate_in_processes(

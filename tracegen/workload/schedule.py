@@ -3,7 +3,6 @@
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 
@@ -55,7 +54,6 @@ class Schedule:
         self.shared = SharedObjects(recipe)
         self._recipe = recipe
         self._sources = sources
-        self._shard = shard
         self._end = end
         self._end_ns = _end_ns(recipe, end)
         self._clock = _start_clock(recipe, sources, shard, self._end_ns)
@@ -70,20 +68,15 @@ class Schedule:
         if len(self._clock):
             self._schedule(self._clock.first_sessions())
 
-    @cached_property
-    def users(self) -> Ints:
-        """Numbers of the shard's users that have a request, ascending."""
-        return list_users(self._recipe, self._sources, self._shard, self._end)
-
-    def requests(self) -> Iterator[Requests]:
-        """Yield the requests in order, in batches, with the trace's numbers of users and sessions.
+    def requests(self, users: Ints) -> Iterator[Requests]:
+        """Yield the requests in order, in batches, with the trace's numbers of these users and of sessions.
 
         Raises:
             InputError: the trace would last longer than its times can tell.
         """
         for turns in self.batches():
             session, _ = self._sessions.number(turns.slot)
-            user = np.searchsorted(self.users, turns.user)
+            user = np.searchsorted(users, turns.user)
             # Portions that fit into memory, however long the histories.
             for rows in portions(turns.count.sum(axis=1) + self._recipe.rag.top_k, TOUCHES_PER_PORTION):
                 yield self._builder.make_requests(
