@@ -48,18 +48,6 @@ class IdTable:
         missing = max(0, int(ids.max(initial=-1)) + 1 - self.end)
         self.append(np.zeros(missing, self._values.dtype))
 
-    def add(self, ids: Ints, values: NDArray[Any]) -> None:
-        """Add values to those of these ids; an id may occur several times.
-
-        The sums must be below 2^53: numpy adds them as floats.
-        """
-        if len(ids):
-            self.cover(ids)
-            low = int(ids.min())
-            sums = np.bincount(ids - low, values).astype(self._values.dtype)
-            touched = low + np.arange(len(sums))
-            self[touched] = self[touched] + sums
-
     def trim(self, low: int) -> None:
         """Drop the values of ids below `low`, once they are more than half of those to trim."""
         unneeded = min(low, self.end) - self._dropped - self._kept

@@ -141,8 +141,9 @@ def zipf_weights(count: int) -> Ints:
 def load_gaps(shape: float) -> tuple[int, ...]:
     """Load the gaps of a gamma law with mean 2^20, one per 1024th of the draws, ascending.
 
-    Integer tables are equal on every platform. Entry i is the law's mean between its quantiles
-    i/1024 and (i + 1)/1024, rounded; tests/tracegen/make_gamma_gaps.py makes the file.
+    Integer tables are equal on every platform. Entry i of shape k is the law's mean between its
+    quantiles i/1024 and (i + 1)/1024, rounded: 2^30 (P(k + 1, q(i + 1)) - P(k + 1, q(i))), with P the
+    regularised incomplete gamma function and q the quantiles of shape k.
     The spread within a bin is lost: the tables have 99.2, 99.7 and 99.8% of the variance of shapes
     0.1, 0.25 and 0.5.
 

@@ -4,7 +4,7 @@ It opens the recipe's sources, schedules their sessions, turns requests into ops
 """
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from importlib.metadata import version
 from multiprocessing import get_context, resource_tracker
@@ -27,34 +27,19 @@ from tracegen.trace.writing import TraceWriter
 from tracegen.workload.ops import make_ops
 from tracegen.workload.schedule import Schedule, TraceEnd, list_users, survey
 
-OpenSource = Callable[[Recipe, Metadata, Progress], Source]
 
-
-def _open_sharegpt(recipe: Recipe, metadata: Metadata, progress: Progress) -> Source:
+def _open_source(name: str, recipe: Recipe, metadata: Metadata, progress: Progress) -> Source:
+    """Open the source with this name among the weights in a recipe's `mix`."""
+    if name == "rag":
+        return PersonaSource(recipe, [recipe.rag.users], contains_prefix=False, retrieves=1)
+    if name == "personas":
+        personas = [persona for persona in recipe.personas.values() if persona.weight]
+        return PersonaSource(recipe, personas, [persona.weight for persona in personas])
     path = Path(recipe.sharegpt.path)
     tokenizer = tokenizers.load_tokenizer(recipe.tokenizer)
-    size = path.stat().st_size if path.is_file() else 0
-    with progress("tokenizing", "B", size) as advance:
-        source = sharegpt.ShareGPTSource(recipe, tokenizer, advance)
     metadata.tokenizer = {"name": tokenizer.name, "digest": tokenizer.digest}
-    return source
-
-
-def _open_personas(recipe: Recipe, _metadata: Metadata, _progress: Progress) -> Source:
-    personas = [persona for persona in recipe.personas.values() if persona.weight]
-    return PersonaSource(recipe, personas, [persona.weight for persona in personas])
-
-
-def _open_rag(recipe: Recipe, _metadata: Metadata, _progress: Progress) -> Source:
-    return PersonaSource(recipe, [recipe.rag.users], contains_prefix=False, retrieves=1)
-
-
-SOURCES: dict[str, OpenSource] = {
-    "sharegpt": _open_sharegpt,
-    "personas": _open_personas,
-    "rag": _open_rag,
-}
-"""The sources of sessions, by the names of their weights in a recipe's `mix`."""
+    with progress("tokenizing", "B", path.stat().st_size if path.is_file() else 0) as advance:
+        return sharegpt.ShareGPTSource(recipe, tokenizer, advance)
 
 
 def generate(
@@ -110,18 +95,16 @@ def generate(
 
 def _describe(recipe: Recipe, shard: tuple[int, int] | None) -> Metadata:
     """Make the metadata of a recipe's trace, before its sources are opened."""
-    metadata = Metadata(
+    # Phrases and chunks can follow any prompt, so their blocks do not identify what is before them.
+    is_chained = bool(recipe.block_tokens and not recipe.common.share and not recipe.retrieves)
+    return Metadata(
         seed=recipe.seed,
         recipe=strip_folders(recipe),
         generator=f"kv-tier-bench {version('kv-tier-bench')}",
+        block_tokens=recipe.block_tokens or None,
+        prefix_chained=is_chained,
+        part=None if shard is None else {"index": shard[0], "of": shard[1]},
     )
-    metadata.block_tokens = recipe.block_tokens or None
-    # Phrases and chunks can follow any prompt, so their blocks do not identify what is before them.
-    is_chained = bool(recipe.block_tokens and not recipe.common.share and not recipe.retrieves)
-    metadata.prefix_chained = is_chained
-    if shard is not None:
-        metadata.part = {"index": shard[0], "of": shard[1]}
-    return metadata
 
 
 def _explain_empty_trace(recipe: Recipe, shard: tuple[int, int] | None, users: int) -> InputError:
@@ -140,15 +123,16 @@ def batches(
 ) -> Iterator[Columns]:
     """Yield the ops of shard (i, n) of a recipe, up to the end that `survey` found, for a merge or a writer."""
     schedule = Schedule(recipe, sources, shard, cut)
+    users = list_users(recipe, sources, shard, cut)
     token_ns = to_ns(recipe.decode_token_ms) // 1000
     stream = make_ops(
-        schedule.requests(),
+        schedule.requests(users),
         decode_batch=recipe.decode_batch,
         token_ns=token_ns,
         shared=schedule.shared.count,
     )
     for batch in stream:
-        yield batch | {"person": schedule.users[batch["user_id"]]}
+        yield batch | {"person": users[batch["user_id"]]}
 
 
 def generate_in_processes(
@@ -230,7 +214,7 @@ def open_sources(
     """
     sources = []
     for name in recipe.weights:
-        source = SOURCES[name](recipe, metadata, progress)
+        source = _open_source(name, recipe, metadata, progress)
         metadata.sources += source.origin.files
         metadata.counts |= source.origin.counts
         sources.append(source)
@@ -261,27 +245,18 @@ def check_sources(recipe: Recipe) -> None:
     if endless and "sharegpt" in weights and not thinks:
         problem = "ShareGPT users in an endless mix would ask without a pause"
         raise InputError(problem, "set recipe key think_s to more than 0")
-    _check_pauses(recipe)
-
-
-def _check_pauses(recipe: Recipe) -> None:
-    """Refuse personas that could send endlessly many requests at one time."""
+    token_ns = to_ns(recipe.decode_token_ms) // 1000
     people: dict[str, UserKind] = {}
-    if "personas" in recipe.weights:
-        weighted = {name: item for name, item in recipe.personas.items() if item.weight}
-        people |= {f"personas.{name}": item for name, item in weighted.items()}
-    if "rag" in recipe.weights:
+    if "personas" in weights:
+        people |= {f"personas.{name}": persona for name, persona in recipe.personas.items() if persona.weight}
+    if "rag" in weights:
         people["rag.users"] = recipe.rag.users
     for name, person in people.items():
-        if not recipe.open_loop and _may_take_no_time(person, recipe):
+        takes_time = to_ns(person.think_s[0]) > 0 or (token_ns and person.generation[0])
+        if not recipe.open_loop and not takes_time:
             problem = f"{name} could send endlessly many requests at one time"
             keys = "its think_s, or of its generation and of recipe key decode_token_ms"
             raise InputError(problem, f"raise the lower limit of {keys}")
-
-
-def _may_take_no_time(person: UserKind, recipe: Recipe) -> bool:
-    token_ns = to_ns(recipe.decode_token_ms) // 1000
-    return to_ns(person.think_s[0]) == 0 and (token_ns == 0 or person.generation[0] == 0)
 
 
 def strip_folders(recipe: Recipe) -> dict[str, Any]:

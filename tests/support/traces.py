@@ -21,7 +21,9 @@ def columns(steps: Sequence[Step], requests: Sequence[int] | None = None, **chan
     count = len(steps)
     request = np.arange(count) if requests is None else np.asarray(requests)
     step = np.arange(count) - np.searchsorted(request, request)
-    first = np.array([key == 0 or key not in {s[1] for s in steps[:i]} for i, (_, key, _) in enumerate(steps)])
+    keys = np.array([key for _, key, _ in steps])
+    first = keys == 0
+    first[np.unique(keys, return_index=True)[1]] = True
     values = {
         "op_id": np.arange(count),
         "time_ns": np.arange(count) * 1000,
@@ -34,7 +36,7 @@ def columns(steps: Sequence[Step], requests: Sequence[int] | None = None, **chan
         "phase": [ENUMS["phase"].index(OPS[op][1]) for op, _, _ in steps],
         "op": [ENUMS["op"].index(OPS[op][0]) for op, _, _ in steps],
         "source": np.where(first, 0, 1),
-        "key": [key for _, key, _ in steps],
+        "key": keys,
         "tokens": [tokens for _, _, tokens in steps],
         "new_tokens": np.ones(count),
         "think_ns": np.zeros(count),

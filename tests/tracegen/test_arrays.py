@@ -10,7 +10,6 @@ steps = st.lists(
     st.one_of(
         st.tuples(st.just("append"), st.lists(st.integers(1, 99), max_size=9)),
         st.tuples(st.just("set"), st.lists(st.integers(0, 40), max_size=5)),
-        st.tuples(st.just("add"), st.lists(st.integers(0, 40), max_size=5)),
         st.tuples(st.just("trim"), st.lists(st.integers(0, 40), min_size=1, max_size=1)),
     ),
     max_size=25,
@@ -31,13 +30,8 @@ def test_a_table_keeps_every_value_that_may_still_be_asked_for(kept: int, steps:
             ids = np.array([number for number in numbers if number < kept or number >= low], np.int64)
             table.cover(ids)
             expected |= {number: 0 for number in range(table.end) if number not in expected}
-            if kind == "set":
-                table[ids] = ids + 7
-                expected |= {number: number + 7 for number in ids.tolist()}
-            elif len(ids) and (ids.min() >= low or low == kept):
-                table.add(ids, ids + 1)
-                for number in ids.tolist():
-                    expected[number] += number + 1
+            table[ids] = ids + 7
+            expected |= {number: number + 7 for number in ids.tolist()}
         live = np.array([number for number in range(table.end) if number < kept or number >= low], np.int64)
         assert table[live].tolist() == [expected[number] for number in live.tolist()]
 

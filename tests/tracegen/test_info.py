@@ -58,7 +58,7 @@ def test_a_sample_of_the_objects_gives_nearly_equal_quantiles(tmp_path: Path) ->
     rng = np.random.Generator(np.random.PCG64(3))
     keys = np.concatenate([np.arange(4000), rng.integers(0, 4000, 60_000)])
     steps = [("w" if row < 4000 else "r", int(key), 10) for row, key in enumerate(keys)]
-    trace = traces.write(tmp_path / "t.parquet", columns(steps))
+    trace = traces.write(tmp_path / "t.parquet", traces.columns(steps))
     sample = measure_reuse(trace, trace.ops // 5)
     exact, sampled = measure_reuse(trace).summarise()[-1], sample.summarise()[-1]
     assert sample.share == pytest.approx(0.2, abs=1e-6)
@@ -73,7 +73,7 @@ def test_a_popular_object_outside_the_sample_moves_no_quantile(tmp_path: Path) -
     spread, popular = rng.integers(0, 4000, 30_000), int(np.argmax(reuse._hash(np.arange(4000))))
     keys = np.concatenate([np.arange(4000), np.stack([np.full_like(spread, popular), spread], axis=1).ravel()])
     steps = [("w" if row < 4000 else "r", int(key), 10) for row, key in enumerate(keys)]
-    trace = traces.write(tmp_path / "t.parquet", columns(steps))
+    trace = traces.write(tmp_path / "t.parquet", traces.columns(steps))
     exact, sample = measure_reuse(trace).summarise()[-1], measure_reuse(trace, trace.ops // 5)
     assert len(sample.distance) < 0.15 * trace.ops, "it is not in the sample"
     assert sample.summarise()[-1]["distance_p90"] == pytest.approx(exact["distance_p90"], rel=0.1)
@@ -83,13 +83,9 @@ def test_a_popular_object_outside_the_sample_moves_no_quantile(tmp_path: Path) -
 
 def test_counts_are_exact_if_objects_are_deleted_and_stored_again(tmp_path: Path) -> None:
     rng = np.random.Generator(np.random.PCG64(7))
-    keys = np.concatenate([np.arange(300), rng.integers(0, 300, 100_000)])
-    steps = [("w" if row < 300 else "rrrx"[key % 4], int(key), 10) for row, key in enumerate(keys)]
-    steps = [(op if rng.random() < 0.5 or op == "w" else "r", key, tokens) for op, key, tokens in steps]
-    batch = columns(steps)
-    batch["op"] = np.array(["wrx".index(op) for op, _, _ in steps], np.uint8)
-    batch["source"] = (batch["key"] % 3).astype(np.uint8)
-    trace = traces.write(tmp_path / "t.parquet", batch)
+    keys = np.concatenate([np.arange(300), rng.integers(0, 300, 30_000)])
+    steps = [("w" if row < 300 else str(rng.choice([*"rrrx"])), int(key), 10) for row, key in enumerate(keys)]
+    trace = traces.write(tmp_path / "t.parquet", traces.columns(steps, source=keys % 3))
     whole, sampled = measure_reuse(trace), measure_reuse(trace, trace.ops // 5)
     again = whole.distance >= 0
     assert whole.reuses.tolist() == sampled.reuses.tolist() == np.bincount(whole.source[again], minlength=5).tolist()
@@ -106,22 +102,11 @@ def test_info_of_a_long_trace_states_the_sampled_share(
     assert (facts["users"], facts["documents"]) == (105, 100)
     assert "sessions of 5 users and 100 documents over" in shown
     assert f"distances are those of {facts['reuse_distance']['share']:.2%} of the objects" in shown
-    by_source = {row["source"]: row for row in facts["reuse_distance"]["sources"]}
-    assert by_source["all"]["reuses"] == facts["reads"]
-    reads = Counter(dict.fromkeys(by_source, 0))
+    counted = {row["source"]: row["reuses"] for row in facts["reuse_distance"]["sources"]}
+    reads = Counter(all=facts["reads"])
     for row in facts["reuse"]:
         reads[row["source"]] += row["reads"]
-    assert all(by_source[name]["reuses"] == reads[name] for name in by_source if name != "all")
-
-
-def columns(steps: list[tuple[str, int, int]]) -> dict[str, np.ndarray]:
-    """Make the columns as traces.columns does, which is quadratic."""
-    small = traces.columns(steps[:1])
-    count = len(steps)
-    made = {name: np.repeat(column, count) for name, column in small.items()}
-    made |= {name: np.arange(count) for name in ("op_id", "time_ns", "request_id", "session_id", "user_id")}
-    made["op"] = np.array([int(op != "w") for op, _, _ in steps], np.uint8)
-    return made | {"key": np.array([key for _, key, _ in steps]), "tokens": np.full(count, 10, np.int32)}
+    assert +Counter(counted) == reads
 
 
 def test_a_trace_of_one_or_two_ops_can_be_drawn(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracegen.describe.info import Facts, collect
+from tracegen.describe.info import Facts
 from tracegen.describe.reuse import Reuse
 from tracegen.trace.reading import Trace
 from views.answer import Axis, Chart
@@ -28,7 +28,7 @@ def list_charts(trace: Trace, facts: Facts, reuse: Reuse) -> list[Chart]:
     prompt = pl.col("tokens").filter(pl.col("phase") == "prefill").sum()
     requests = rows.group_by("request_id").agg(pl.col("bin").min(), prompt=prompt)
     touches = rows.select("key", "bin", "tokens").unique(["key", "bin"]).sort("key", "bin")
-    requests_found, touches_found = collect(trace, requests, touches)
+    requests_found, touches_found = trace.collect(requests, touches)
     return [
         *_draw_requests(requests_found, width_s),
         _draw_reuse(reuse),

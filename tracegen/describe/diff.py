@@ -4,7 +4,7 @@ from typing import Any
 
 import polars as pl
 
-from tracegen.describe.info import collect, describe
+from tracegen.describe.info import describe
 from tracegen.trace.columns import DTYPES
 from tracegen.trace.reading import Trace
 from views.answer import Answer, Column, Table
@@ -51,11 +51,11 @@ def _compare_rows(a: Trace, b: Trace, compared: int) -> tuple[dict[str, int], di
     others = b.frame().rename({name: f"b_{name}" for name in DTYPES})
     rows = pl.concat([a.frame(), others], how="horizontal").head(compared)
     unequal = rows.select(pl.col(name) != pl.col(f"b_{name}") for name in DTYPES)
-    counts, places = collect(a, unequal.sum(), unequal.select(pl.all().arg_max()))
+    counts, places = a.collect(unequal.sum(), unequal.select(pl.all().arg_max()))
     differing = {name: number for name, number in counts.row(0, named=True).items() if number}
     if differing:
         row, name = min((places[name][0], name) for name in differing)
-        (values,) = collect(a, rows.slice(row, 1))
+        (values,) = a.collect(rows.slice(row, 1))
         return differing, {"row": row, "column": name, "a": values[name][0], "b": values[f"b_{name}"][0]}
     if a.ops != b.ops:
         return {}, {"row": compared, "column": "op_id", "a": a.ops, "b": b.ops, "ends": True}

@@ -8,7 +8,7 @@ import polars as pl
 
 from tracegen.describe.reuse import QUANTILES as DISTANCES
 from tracegen.describe.reuse import Reuse
-from tracegen.errors import InputError, format_count
+from tracegen.errors import format_count
 from tracegen.memory import DESCRIBING, require_for_trace
 from tracegen.trace.metadata import has_guessed_sessions
 from tracegen.trace.reading import Trace
@@ -63,7 +63,7 @@ def describe(trace: Trace) -> Facts:
         .filter(pl.col("reads") > 0)
         .sort("phase", "source", descending=[True, False])
     )
-    sums, reuse, *found = collect(trace, totals, reads, *_spread_sizes(rows))
+    sums, reuse, *found = trace.collect(totals, reads, *_spread_sizes(rows))
     return {
         "path": str(trace.path),
         **sums.row(0, named=True),
@@ -71,19 +71,6 @@ def describe(trace: Trace) -> Facts:
         "reuse": reuse.to_dicts(),
         "metadata": asdict(trace.metadata),
     }
-
-
-def collect(trace: Trace, *queries: pl.LazyFrame) -> list[pl.DataFrame]:
-    """Execute queries on the frame of a trace.
-
-    Raises:
-        InputError: the trace cannot be read.
-    """
-    try:
-        return pl.collect_all(queries)
-    except (pl.exceptions.PolarsError, OSError) as error:
-        problem = f"{trace.path} cannot be read ({str(error).strip().splitlines()[0]})"
-        raise InputError(problem, "copy it again") from None
 
 
 def _spread_sizes(rows: pl.LazyFrame) -> Iterator[pl.LazyFrame]:
@@ -160,12 +147,12 @@ def _tabulate_distances(reuse: Reuse) -> Table:
 
 def _list_provenance(facts: Facts) -> list[str]:
     metadata = facts["metadata"]
-    lines = []
+    lines = [
+        f"source {source['name']} (sha256 {str(source.get('sha256'))[:12]}…, {source.get('licence')})"
+        for source in metadata["sources"]
+    ]
     if tokenizer := metadata["tokenizer"]:
-        lines.append(f"tokenizer {tokenizer['name']} (sha256 {str(tokenizer.get('digest'))[:12]}…)")
-    for source in metadata["sources"]:
-        digest = str(source.get("sha256"))[:12]
-        lines.append(f"source {source['name']} (sha256 {digest}…, licence: {source.get('licence')})")
+        lines.append(f"tokenizer {tokenizer['name']}")
     if has_guessed_sessions(metadata["recipe"]):
         lines.append("sessions guessed: the source names none, so reuse across turns is an assumption")
     if metadata["block_tokens"]:

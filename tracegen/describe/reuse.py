@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
-from tracegen.arrays import IdTable, Ints
+from tracegen.arrays import Ints
 from tracegen.trace.columns import DELETE, ENUMS, READ, Columns, concatenate, take_rows
 from tracegen.trace.reading import Trace
 
@@ -84,56 +85,46 @@ def _quantiles(distance: Ints, reuses: int, share: float) -> dict[str, float | N
     return dict(zip(QUANTILES, values.tolist(), strict=True))
 
 
-class _Counts:
-    """Exact counts of touches and reuses; it takes a byte per key if the trace deletes objects."""
-
-    def __init__(self) -> None:
-        self.touches = np.zeros(_SOURCES, np.int64)
-        self.reuses = np.zeros(_SOURCES, np.int64)
-        self.reads = 0
-        self._is_deleted = IdTable(np.bool_)  # by key
-
-    def add(self, batch: Columns) -> None:
-        """Count the next ops of a trace."""
-        is_touch = batch["op"] != DELETE
-        is_reuse = batch["op"] == READ  # of what was stored: an object's first op is its only write
-        self.reads += int(is_reuse.sum())
-        if not is_touch.all() or self._is_deleted.end:
-            is_reuse &= ~self._update_deleted(batch["key"], is_touch)
-        self.touches += np.bincount(batch["source"][is_touch], minlength=_SOURCES)
-        self.reuses += np.bincount(batch["source"][is_reuse], minlength=_SOURCES)
-
-    def _update_deleted(self, key: Ints, is_touch: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return whether the previous op on each row's key was a delete; shape (rows,)."""
-        self._is_deleted.cover(key)
-        previous = previous_rows(key)
-        was_deleted = np.where(previous >= 0, ~is_touch[previous], self._is_deleted[key])
-        self._is_deleted[key] = ~is_touch  # if several rows set one entry, the last one stays
-        return was_deleted
+def _count_touches(trace: Trace) -> tuple[Ints, Ints, int]:
+    """Return exact numbers by source, shape (sources,): touches, and reads of stored objects; and that of all reads."""
+    touches = np.zeros(_SOURCES, np.int64)
+    reuses = np.zeros(_SOURCES, np.int64)
+    code = pl.col("source").to_physical()
+    (counts,) = trace.collect(trace.frame().group_by(code, "op").len())
+    for source, op, number in counts.iter_rows():
+        touches[source] += number * (op != "delete")
+        reuses[source] += number * (op == "read")
+    reads = int(reuses.sum())
+    if touches.sum() < trace.ops:
+        # A read after a delete stores the object again.
+        again = (pl.col("op") == "read") & (pl.col("op").shift().over("key") == "delete")
+        (stored,) = trace.collect(trace.frame().filter(again).group_by(code).len())
+        for source, number in stored.iter_rows():
+            reuses[source] -= number
+    return touches, reuses, reads
 
 
 def measure_reuse(trace: Trace, touches_max: int = TOUCHES_MAX) -> Reuse:
     """Measure the reuse in a trace, sampling objects so that about `touches_max` touches are examined.
 
-    The trace is read once. Memory does not grow with it, except for a byte per key if it deletes objects.
+    The trace is read twice, batch by batch.
 
     Raises:
         InputError: the trace cannot be read.
     """
     threshold = min(_HASHES, -(-_HASHES * touches_max // trace.ops))
-    counts = _Counts()
     samples: list[Columns] = []
     for batch in trace.batches():
-        counts.add(batch)
         is_sampled = _hash(batch["key"]) < threshold
         samples.append({name: batch[name][is_sampled] for name in ("key", "tokens", "source", "op")})
     ops = concatenate(samples)
     share = threshold / _HASHES
     touches, distance = _measure_distances(ops, share)
+    exact_touches, reuses, reads = _count_touches(trace)
     return Reuse(
-        touches=counts.touches,
-        reuses=counts.reuses,
-        reads=counts.reads,
+        touches=exact_touches,
+        reuses=reuses,
+        reads=reads,
         share=share,
         distance=distance,
         source=touches["source"],

@@ -8,7 +8,6 @@ from itertools import pairwise
 
 import numpy as np
 
-from tracegen.arrays import IdTable
 from tracegen.errors import InputError
 from tracegen.trace.columns import DELETE, PREFILL, Columns, concatenate, take_rows
 from tracegen.trace.reading import Trace
@@ -36,13 +35,14 @@ def read_requests(trace: Trace, counts: Counter[str]) -> Iterator[Request]:
     Raises:
         InputError: the trace is not made of equal blocks, or prefills of requests are interleaved.
     """
-    generated = IdTable(np.int64)
+    generated = np.zeros(0, np.int64)  # by request
     followed: set[int] = set()  # sessions of several turns
     for batch in trace.batches():
-        generated.add(batch["request_id"], batch["new_tokens"])
+        generated.resize(max(len(generated), int(batch["request_id"].max()) + 1))
+        np.add.at(generated, batch["request_id"], batch["new_tokens"])
         is_later = (batch["turn"] > 1) & (batch["phase"] == PREFILL) & (batch["op"] != DELETE)
         followed.update(np.unique(batch["session_id"][is_later]).tolist())
-    is_seen = bytearray(generated.end)
+    is_seen = bytearray(len(generated))
     counts.update(requests=0, blocks=0, requests_left_out=0, decode_ops_left_out=0, deletes_left_out=0)
     for rows in _read_prefills(trace, counts):
         request = rows["request_id"]

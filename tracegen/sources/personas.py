@@ -37,20 +37,14 @@ class PersonaSource:
         self._context = np.array([kind.context for kind in kinds], np.int64).T
         self._generation = np.array([kind.generation for kind in kinds], np.int64).T
         self._question = np.array([kind.question for kind in kinds], np.int64).T
-        self._think_ns = np.array(
-            [[to_ns(limit) for limit in kind.think_s] for kind in kinds],
-            np.int64,
-        ).T
+        self._think_ns = np.array([[to_ns(limit) for limit in kind.think_s] for kind in kinds], np.int64).T
 
     def sessions(self, number: Ints, user: Ints) -> Sessions:
         """Return the sessions of these numbers, of these users; both shape (sessions,)."""
         users, user_row = np.unique(user, return_inverse=True)
         kind = choose(draw(self._seed, Purpose.PERSONA, users), self._weights)
         context = between(draw(self._seed, Purpose.USER_CONTEXT, users), *self._context[:, kind])
-        generation = between(
-            draw(self._seed, Purpose.USER_GENERATION, users),
-            *self._generation[:, kind],
-        )
+        generation = between(draw(self._seed, Purpose.USER_GENERATION, users), *self._generation[:, kind])
         think_ns = between(draw(self._seed, Purpose.USER_THINK, users), *self._think_ns[:, kind])
         turns = self._count_turns(number, kind[user_row])
         session = np.repeat(number, turns)

@@ -92,6 +92,19 @@ class Trace:
         frame = pl.scan_parquet(self.paths, glob=False).select(SCHEMA.names)
         return frame.with_columns(pl.col(name).cast(pl.Enum(words)) for name, words in ENUMS.items())
 
+    def collect(self, *queries: "pl.LazyFrame") -> "list[pl.DataFrame]":
+        """Execute queries on the frame.
+
+        Raises:
+            InputError: the trace cannot be read.
+        """
+        import polars as pl  # noqa: PLC0415 (as in `frame`)
+
+        try:
+            return pl.collect_all(queries)
+        except (pl.exceptions.PolarsError, OSError) as error:
+            raise InputError(f"{self.path} cannot be read ({_first_line(error)})", "copy it again") from None
+
     def batches(self, size: int = BATCH_OPS, more: tuple[str, ...] = ()) -> Iterator[Columns]:
         """Yield the ops in order, `size` rows at a time, however the file groups its rows.
 

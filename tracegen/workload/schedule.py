@@ -3,11 +3,10 @@
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 
-from tracegen.arrays import IdTable, Ints, portions, to_ns
+from tracegen.arrays import IdTable, Ints, Numbering, portions, to_ns
 from tracegen.recipes.recipe import Recipe
 from tracegen.sources.sessions import Source, draw_sessions
 from tracegen.workload.ops import Requests
@@ -55,35 +54,29 @@ class Schedule:
         self.shared = SharedObjects(recipe)
         self._recipe = recipe
         self._sources = sources
-        self._shard = shard
         self._end = end
         self._end_ns = _end_ns(recipe, end)
         self._clock = _start_clock(recipe, sources, shard, self._end_ns)
         self._builder = TurnBuilder(recipe, sources, self.shared)
         self._tokens = IdTable(np.int64, self.shared.count)
         self._tokens[np.arange(self.shared.count)] = self.shared.tokens
-        self._sessions = _SessionIds()
+        self._sessions = Numbering()  # by slot
         self._emitted = 0
         self._pending = self._builder.build_ingestion(shard, self._end_ns)
-        self._sessions.expect(len(self._pending))
+        self._slots = len(self._pending)  # of the sessions so far
         # No turn is known to be next before every user has begun.
         if len(self._clock):
             self._schedule(self._clock.first_sessions())
 
-    @cached_property
-    def users(self) -> Ints:
-        """Numbers of the shard's users that have a request, ascending."""
-        return list_users(self._recipe, self._sources, self._shard, self._end)
-
-    def requests(self) -> Iterator[Requests]:
-        """Yield the requests in order, in batches, with the trace's numbers of users and sessions.
+    def requests(self, users: Ints) -> Iterator[Requests]:
+        """Yield the requests in order, in batches, with the trace's numbers of these users and of sessions.
 
         Raises:
             InputError: the trace would last longer than its times can tell.
         """
         for turns in self.batches():
-            session = self._sessions.assign(turns)
-            user = np.searchsorted(self.users, turns.user)
+            session, _ = self._sessions.number(turns.slot)
+            user = np.searchsorted(users, turns.user)
             # Portions that fit into memory, however long the histories.
             for rows in portions(turns.count.sum(axis=1) + self._recipe.rag.top_k, TOUCHES_PER_PORTION):
                 yield self._builder.make_requests(
@@ -109,7 +102,7 @@ class Schedule:
             if self._emitted == self._recipe.requests > 0:
                 return
             self._tokens.trim(self._lowest_pending())
-            self._sessions.trim(self._pending)
+            self._sessions.trim(int(self._pending.slot.min(initial=self._slots)))
             for grid in self._clock.steps():
                 self._schedule(grid)
 
@@ -137,42 +130,11 @@ class Schedule:
         source, sessions = draw_sessions(self._recipe, self._sources, grid.number)
         time_ns, pause_ns = self._clock.begin(grid, sessions)
         sessions = replace(sessions, pause_ns=pause_ns)
-        slot = self._sessions.expect(len(grid.number))
-        turns, tokens = self._builder.build(
-            grid.number,
-            source,
-            sessions,
-            time_ns,
-            slot,
-            self._tokens.end,
-        )
+        turns, tokens = self._builder.build(grid.number, source, sessions, time_ns, self._slots, self._tokens.end)
+        self._slots += len(grid.number)
         self._tokens.append(tokens)
         in_time = np.flatnonzero(time_ns < self._end_ns)
         self._pending = Turns.concatenate([self._pending, turns.take(in_time)])
-
-
-class _SessionIds:
-    """Numbers sessions in order of their first request."""
-
-    def __init__(self) -> None:
-        self._ids = IdTable(np.int64)  # by slot
-        self._next_id = 0
-
-    def expect(self, sessions: int) -> int:
-        """Make slots for sessions; return the first slot."""
-        self._ids.append(np.zeros(sessions, np.int64))
-        return self._ids.end - sessions
-
-    def assign(self, turns: Turns) -> Ints:
-        """Return the id of each turn's session, shape (turns,)."""
-        begins = np.flatnonzero(turns.turn == 0)
-        self._ids[turns.slot[begins]] = self._next_id + np.arange(len(begins))
-        self._next_id += len(begins)
-        return self._ids[turns.slot]
-
-    def trim(self, pending: Turns) -> None:
-        """Forget sessions whose turns have all been emitted."""
-        self._ids.trim(int(pending.slot.min(initial=self._ids.end)))
 
 
 def _end_ns(recipe: Recipe, end: TraceEnd | None) -> int:

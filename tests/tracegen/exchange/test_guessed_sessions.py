@@ -112,10 +112,8 @@ def test_slices_and_merges_of_guessed_sessions_are_guessed_too(run: Run, tmp_pat
     [
         ({"import": {"format": "azure", "sessions": "guessed"}}, True),
         ({"import": {"format": "azure", "sessions": "none"}}, False),
-        ({"import": {"format": "weka", "sessions": "as given"}}, False),
         ({"slice": {}, "of": [{"recipe": {"import": {"sessions": "guessed"}}}]}, True),
         ({"import": 5, "of": [5, {"recipe": 5}]}, False),
-        ({}, False),
     ],
 )
 def test_a_run_of_guessed_sessions_has_a_doubt(recipe: dict[str, Any], guessed: bool, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from replayer.models.geometry import TokenBytes
 from replayer.planning.plan import Plan, PlanOptions
 from tests.support.arrangements import arranged
 from tests.support.command_line import Run
-from tests.support.imports import AZURE, EXCERPT, FULL, imported, lines, ops
+from tests.support.imports import EXCERPT, FULL, imported, lines, ops
 from tests.support.paths import ROOT
 from tests.support.workloads import rows as rows_of
 from tests.tracegen.export.exports import export_trace
@@ -74,18 +74,6 @@ def test_plans_of_mooncakes_trace_have_the_published_hits(tmp_path: Path) -> Non
     assert [json.loads(a) for a in back.read_text().splitlines()] == [
         json.loads(a) for a in FULL.read_text().splitlines()
     ]
-
-
-@pytest.mark.skipif(not AZURE.exists(), reason="needs Azure's trace")
-def test_an_import_keeps_azures_lengths(tmp_path: Path) -> None:
-    trace = imported("azure", AZURE, tmp_path / "t.parquet")
-    of = ops(trace)
-    assert trace.metadata.counts["requests"] == 19_366
-    prompts = np.bincount(of["request_id"], np.where(of["phase"] == 0, of["tokens"], 0))
-    answers = np.bincount(of["request_id"], of["new_tokens"])
-    source = [line.split(",") for line in AZURE.read_text().split()[1:] if "," in line]
-    assert sorted(prompts) == sorted(int(row[-2]) for row in source)
-    assert sorted(answers) == sorted(int(row[-1]) for row in source)
 
 
 def test_the_excerpt_makes_its_pinned_trace_and_survives_a_round_trip(tmp_path: Path) -> None:

@@ -218,9 +218,6 @@ def test_a_long_document_of_one_line(file: Path, monkeypatch: pytest.MonkeyPatch
     ("format_", "content"),
     [
         ("mooncake", jsonl(*(GOOD["mooncake"] | {"timestamp": t} for t in (5, 9, 8, 9)))),
-        ("bailian", jsonl(*(GOOD["bailian"] | {"timestamp": t} for t in (5, 9, 8, 9)))),
-        ("burstgpt", "\n".join([HEADERS["burstgpt"], *(f"{t},m,{t * 9},1,1,API log" for t in (5, 9, 8, 9))])),
-        ("azure", "\n".join([HEADERS["azure"], *(f"2023-11-16 18:15:4{t},{t * 9},1" for t in (5, 9, 8, 9))])),
         ("mlcommons", "\n".join([HEADERS["mlcommons"], *(f"{t},Read,{t},Tier-0,{t},Decode" for t in (5, 9, 7, 8))])),
     ],
 )

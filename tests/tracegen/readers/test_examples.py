@@ -3,14 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from tests.support.paths import ROOT
 from tests.tracegen.readers.reading import MS, S, agent, conversation, jsonl, read, read_rows, turn
 from tracegen.formats.rows import Call
-
-AZURE = ROOT.parent / "shared" / "data" / "AzureLLMInferenceTrace_conv.csv"
-MOONCAKE = AZURE.with_name("mooncake_conversation_trace.jsonl")
 
 
 def test_mooncake(file: Path) -> None:
@@ -197,14 +191,3 @@ def test_kvcache_simulator(file: Path) -> None:
         Call(0, 70, 0, [2001, 2003], tokens=[64, 6]),
     ]
     assert rows.block_tokens == 64
-
-
-@pytest.mark.skipif(not AZURE.exists(), reason="no shared data")
-def test_published_files() -> None:
-    found = read("azure", AZURE)
-    assert len(found) == 19366
-    assert found[0] == Call(1_700_158_546_680_590_000, 374, 44)
-    found = read("mooncake", MOONCAKE)
-    assert len(found) == 12031
-    assert sum(len(call.blocks or []) for call in found) == 288_500
-    assert len({block for call in found for block in call.blocks or []}) == 182_790

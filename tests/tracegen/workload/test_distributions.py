@@ -57,8 +57,6 @@ def test_personas_have_the_lengths_and_pauses_of_kv_cache_py(
         np.minimum.at(bottoms, measured["user_id"], values)
         assert tops.mean() == pytest.approx((low + high) / 2, rel=0.03)
         assert (bottoms / tops).mean() == pytest.approx(0.25, abs=0.03)
-        mean_of_user = np.bincount(measured["user_id"], values) / np.bincount(measured["user_id"])
-        assert mean_of_user.mean() == pytest.approx((low + high) / 2 * 0.625, rel=0.03)
     pauses = measured["think"][measured["think"] > 0]
     of_user = [
         np.unique(measured["think"][(measured["user_id"] == user) & (measured["turn"] > 1)]) for user in range(20)
@@ -66,13 +64,6 @@ def test_personas_have_the_lengths_and_pauses_of_kv_cache_py(
     assert all(len(one) <= 1 for one in of_user), "a user draws its pause once"
     assert pauses.min() >= think[0] * 1e9
     assert pauses.max() <= think[1] * 1e9
-
-
-def test_lengths_do_not_depend_on_earlier_turns() -> None:
-    measured = per_request(made(replace(BARE, users=1, requests=20_000)))
-    for name in ("C", "G"):
-        assert abs(np.corrcoef(measured[name][:-1], measured[name][1:])[0, 1]) < 0.03
-    assert abs(np.corrcoef(measured["C"], measured["G"])[0, 1]) < 0.03
 
 
 def test_sessions_continue_with_probability_08_up_to_50_turns() -> None:
@@ -115,7 +106,7 @@ def test_mlperf_recipes_move_the_bytes_that_kv_cache_py_moves(name: str) -> None
     requests = int(batch["request_id"].max()) + 1
     rng = np.random.Generator(np.random.PCG64(7))
     ranges = [(512, 4096, 50, 200, 0.1, 0.5), (4096, 25000, 100, 500, 0.2, 1), (4096, 16384, 200, 800, 0.3, 1.5)]
-    totals = np.zeros(4)
+    totals = np.zeros(3)
     for low, high, least, most, soon, late in ranges:
         n = 400_000
         user_c, user_g = rng.integers(low, high + 1, n), rng.integers(least, most + 1, n)
@@ -123,23 +114,15 @@ def test_mlperf_recipes_move_the_bytes_that_kv_cache_py_moves(name: str) -> None
         pace = rng.uniform(soon, late, n) + 0.625 * user_g * recipe.decode_token_ms / 1e3
         weight = 1 / pace  # quicker users ask more often
         decode = np.where(c <= 10_000, (1 + np.ceil(g / 32)) * c, 0)
-        mean_c = user_c * 0.625
-        totals += [weight.sum(), (weight * c).sum(), (weight * mean_c).sum(), (weight * decode).sum()]
-    expected = totals[1:] / totals[0]
+        totals += [weight.sum(), (weight * c).sum(), (weight * decode).sum()]
     tokens = batch["tokens"].astype(np.int64)
     prefill = (batch["phase"] == 0) & (batch["source"] == USER)
     history = batch["source"] == MULTI_TURN
-    measured = tokens[prefill].sum() / requests, tokens[batch["phase"] == 1].sum() / requests
-    assert measured[0] == pytest.approx(expected[0], rel=0.05)
-    assert measured[1] == pytest.approx(expected[2], rel=0.05)
-    # History: of the sessions under way, each turn t reads t - 1 objects of the user's mean length.
-    first = np.unique(batch["request_id"], return_index=True)[1]
-    before = batch["turn"][first].astype(np.int64) - 1
-    reads = np.bincount(batch["request_id"][history], minlength=requests)
-    assert (reads == before).all()
-    users = per_request(batch)
-    mean_of_user = (np.bincount(users["user_id"], users["C"]) / np.bincount(users["user_id"]))[users["user_id"]]
-    assert tokens[history].sum() == pytest.approx((before * mean_of_user).sum(), rel=0.05)
+    measured = [tokens[prefill].sum() / requests, tokens[batch["phase"] == 1].sum() / requests]
+    assert measured == pytest.approx(totals[1:] / totals[0], rel=0.05)
+    # History: each turn reads the objects of those before.
+    before = batch["turn"][np.unique(batch["request_id"], return_index=True)[1]] - 1
+    assert (np.bincount(batch["request_id"][history], minlength=requests) == before).all()
 
 
 def test_a_growing_context_adds_the_last_answer_and_a_question() -> None:
@@ -151,9 +134,6 @@ def test_a_growing_context_adds_the_last_answer_and_a_question() -> None:
     question = c[later] - g[later - 1]
     assert (question.min(), question.max()) == (16, 256)
     assert question.mean() == pytest.approx(136, rel=0.02)
-    saved = per_request(made(replace(recipe, save_decode=True)))
-    own = saved["C"][saved["turn"] > 1]
-    assert len(own) > 5000
 
 
 def test_documents_and_chunks_have_their_lengths_and_popularity() -> None:
@@ -171,14 +151,13 @@ def test_documents_and_chunks_have_their_lengths_and_popularity() -> None:
     assert set(per_query[per_query > 0]) == {5}
     pairs = np.unique(np.stack([batch["request_id"][reads], batch["key"][reads]]), axis=1)
     assert pairs.shape[1] == reads.sum(), "a query retrieves each chunk once"
-    document = batch["request_id"][written][np.argsort(batch["key"][written])][batch["key"][reads]]
-    shares = np.bincount(document, minlength=40) / reads.sum()
+    shares = np.bincount(document_of(batch)[batch["key"][reads]], minlength=40) / reads.sum()
     harmonic = (1 / np.arange(1, 41)).sum()
     assert shares[:4] == pytest.approx(1 / np.arange(1, 5) / harmonic, rel=0.1)
     flat = made(replace(BARE, users=200, duration_s=400, mix=Mix(rag=1), rag=replace(rag, documents_by="uniform")))
     reads = (flat["source"] == RAG) & (flat["op"] == READ)
-    document = document_of(flat)[flat["key"][reads]]
-    assert np.bincount(document, minlength=40) / reads.sum() == pytest.approx(np.full(40, 1 / 40), rel=0.15)
+    shares = np.bincount(document_of(flat)[flat["key"][reads]], minlength=40) / reads.sum()
+    assert shares == pytest.approx(np.full(40, 1 / 40), rel=0.15)
 
 
 def document_of(batch: Columns) -> NDArray[np.int64]:

@@ -160,18 +160,10 @@ def test_a_user_pauses_between_requests() -> None:
     assert pauses[pauses > 0].mean() == pytest.approx(1.25e9, rel=0.1)
 
 
-def test_poisson_arrivals_have_their_rate_and_spread() -> None:
-    """4 per second: counts of one-second bins have mean and variance 4, gaps the exponential's coefficient 1."""
-    count = 20_000
-    recipe = replace(PLAIN, users=count, session_rate=4)
-    arrivals = start_times(recipe, sessions(*[[(1, 0)]] * count))
-    bins = np.bincount(arrivals // 10**9)[:-1]
-    gaps = np.diff(arrivals)
-    assert bins.mean() == pytest.approx(4, rel=0.02)
-    assert bins.var() == pytest.approx(4, rel=0.1)
-    assert gaps.std() / gaps.mean() == pytest.approx(1, rel=0.03)
-    fewer = start_times(recipe, sessions(*[[(1, 0)]] * 1500))
-    assert (fewer == arrivals[:1500]).all(), "more sessions never move the earlier ones"
+def test_more_sessions_never_move_the_arrivals_of_earlier_ones() -> None:
+    recipe = replace(PLAIN, users=2000, session_rate=4)
+    fewer, more = (start_times(recipe, sessions(*[[(1, 0)]] * count)) for count in (1500, 2000))
+    assert (fewer == more[:1500]).all()
 
 
 def test_prompts_and_classes_of_service_have_their_shares() -> None:
