@@ -35,8 +35,6 @@ class Reference(Struct, frozen=True, kw_only=True):
         model: name of the model.
         input_tokens: tokens of the prompts.
         generated_tokens: tokens of the answers.
-        total_tokens: tokens of prompts and answers, if the file does not separate them.
-        total_tok_s: tokens of prompts and answers per second.
         ttft_mean_ms: time to the first token, with queueing, prefill and network.
         ttft_p50_ms: median of the same.
         ttft_p99_ms: 99th percentile of the same.
@@ -50,8 +48,6 @@ class Reference(Struct, frozen=True, kw_only=True):
     model: str | None = None
     input_tokens: Number | None = None
     generated_tokens: Number | None = None
-    total_tokens: Number | None = None
-    total_tok_s: Number | None = None
     ttft_mean_ms: Number | None = None
     ttft_p50_ms: Number | None = None
     ttft_p99_ms: Number | None = None
@@ -82,7 +78,6 @@ _OPTIONAL: Final = {
     "model",
     "successful",
     "input_tokens",
-    "total_tok_s",
     "ttft_mean_ms",
     "ttft_p50_ms",
     "ttft_p99_ms",
@@ -113,14 +108,6 @@ LAYOUTS: Final = (
             "model": "model_id",
             "ttft_mean_ms": "mean_ttft_ms", "ttft_p50_ms": "median_ttft_ms",
             "ttft_p99_ms": "p99_ttft_ms",
-        },
-        Reference,
-    ),
-    _Layout(
-        "vllm bench throughput",  # total_num_tokens counts prompts and answers together
-        {
-            "requests": "num_requests", "duration_s": "elapsed_time", "total_tokens": "total_num_tokens",
-            "total_tok_s": "tokens_per_second",
         },
         Reference,
     ),
@@ -305,15 +292,10 @@ def _find_differences(summary: Summary, reference: Reference) -> list[str]:
 
 _COLUMNS: Final[Mapping[str, tuple[str, str]]] = {
     "requests": ("requests", "requests"),
-    "input_tokens": (
-        "input tokens",
-        "",
-    ),  # a replay does not know them: objects may be shared by prompts
+    "input_tokens": ("input tokens", ""),  # a replay does not know them: objects may be shared by prompts
     "generated_tokens": ("generated tokens", "tokens_generated"),
-    "total_tokens": ("input + generated tokens", ""),
     "duration_s": ("duration s", "elapsed_s"),
     "output_tok_s": ("output tok/s", "wall_clock_tok_s"),
-    "total_tok_s": ("input + output tok/s", ""),
     "ttft_mean_ms": ("TTFB | TTFT mean ms *", "ttfb_mean_ms"),
     "ttft_p50_ms": ("TTFB | TTFT P50 ms *", "ttfb_p50_ms"),
     "ttft_p99_ms": ("TTFB | TTFT P99 ms *", "ttfb_p99_ms"),
@@ -324,18 +306,13 @@ _UNLIKE: Final = "* different quantities: ours is storage alone (TTFB), theirs i
 
 def tabulate_references(summary: Summary, references: Sequence[Reference], matches: Sequence[Match]) -> Table:
     """Make the table of a replay next to servers' results."""
-    names = [
-        name
-        for name in _COLUMNS
-        if not name.startswith("total_") or any(getattr(reference, name) is not None for reference in references)
-    ]
-    ours: list[Cell] = [summary.metrics.get(_COLUMNS[name][1]) for name in names]
+    ours: list[Cell] = [summary.metrics.get(metric) for _, metric in _COLUMNS.values()]
     rows: list[list[Cell]] = [["this run", summary.provenance.conditions.plan.model, *ours]]
-    rows += [[one.tool, one.model, *(getattr(one, name) for name in names)] for one in references]
+    rows += [[one.tool, one.model, *(getattr(one, name) for name in _COLUMNS)] for one in references]
     return Table(
         name="references",
         title="Next to results of servers",
-        columns=[Column("result"), Column("model"), *(Column(_COLUMNS[name][0]) for name in names)],
+        columns=[Column("result"), Column("model"), *(Column(name) for name, _ in _COLUMNS.values())],
         rows=rows,
         notes=[_UNLIKE, *(match.sentence for match in matches)],
     )

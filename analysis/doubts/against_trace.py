@@ -124,8 +124,7 @@ def _compare_rows(place: Path, info: RunInfo, plan: Path) -> Iterator[str]:
     differences = Counter[str]()
     with explain_unreadable(place):
         for rows, moves in _stretches(place, info, plan):
-            trades = _find_trades(rows, moves, plan)
-            differences.update(_count_strange_rows(_undo_trades(rows, moves, trades), moves))
+            differences.update(_count_strange_rows(rows, moves, plan))
             due = moves.filter(col("position") < (info.executed_ops or 0))
             differences["missing moves"] += due.join(rows, on=AT, how="anti").height
     phrases = {name: f"{{:,}} rows have another {name}" for name in _VALUES} | _DIFFERENCES
@@ -153,35 +152,32 @@ _OF_REQUEST: Final = ("request_id", "session_id", "user_id", "turn", "step", "qo
 """Columns in which rows differ from the plan if two ops traded places (docs/ordering.md)."""
 
 
-def _find_trades(rows: pl.DataFrame, moves: pl.DataFrame, plan: Path) -> pl.DataFrame:
-    """Return the rows made for another op of the plan on the same object, its `key`."""
-    own = moves.filter(_OF_REQUESTS).group_by("position").agg(col("key").last())
-    both = rows.drop("key").join(moves.select(*AT, *_OF_REQUEST), on=AT, suffix=_PLANNED)
-    differs = pl.any_horizontal(col(name) != col(name + _PLANNED) for name in _OF_REQUEST)
-    strange = both.filter(differs).join(own, on="position").select(*AT, *_OF_REQUEST, "key")
-    if strange.is_empty():
-        return strange
-    keys = strange["key"].unique().implode()
-    sharing = pl.scan_parquet(plan, glob=False).filter(col("key").is_in(keys)).select(*_OF_REQUEST, "key")
-    others = sharing.with_columns(_encode(name) for name in ("qos", "source")).unique().collect(engine="streaming")
-    return strange.join(others, on=(*_OF_REQUEST, "key"), how="semi")
-
-
-def _undo_trades(rows: pl.DataFrame, moves: pl.DataFrame, trades: pl.DataFrame) -> pl.DataFrame:
-    """Give the rows of trades the request that the plan has."""
-    traded = rows.join(trades, on=AT, how="semi").drop(_OF_REQUEST).join(moves.select(*AT, *_OF_REQUEST), on=AT)
-    return pl.concat([rows.join(trades, on=AT, how="anti"), traded.select(rows.columns)])
-
-
-def _count_strange_rows(rows: pl.DataFrame, moves: pl.DataFrame) -> dict[str, int]:
+def _count_strange_rows(rows: pl.DataFrame, moves: pl.DataFrame, plan: Path) -> dict[str, int]:
     """Count rows that differ from the plan by column, that it lacks, and that are repeated."""
     both = rows.join(moves, on=AT, how="left", suffix=_PLANNED)
     known = both.filter(col(f"op_id{_PLANNED}").is_not_null())
-    unlike = known.select((col(name).ne_missing(col(name + _PLANNED))).sum() for name in _VALUES)
-    return unlike.row(0, named=True) | {
+    own = known.join(_find_trades(known, moves, plan), on=AT, how="anti")  # of no other request
+    unlike = {}
+    for name in _VALUES:
+        compared = own if name in _OF_REQUEST else known
+        unlike[name] = compared.select(col(name).ne_missing(col(name + _PLANNED)).sum()).item()
+    return unlike | {
         "unknown rows": both.height - known.height,
         "repeated rows": rows.height - rows.select(pl.struct(AT).n_unique()).item(),
     }
+
+
+def _find_trades(rows: pl.DataFrame, moves: pl.DataFrame, plan: Path) -> pl.DataFrame:
+    """Return the rows made for another op of the plan on the same object, its `key`."""
+    own = moves.filter(_OF_REQUESTS).group_by("position").agg(col("key").last())
+    differs = pl.any_horizontal(col(name) != col(name + _PLANNED) for name in _OF_REQUEST)
+    strange = rows.filter(differs).drop("key").join(own, on="position").select(*AT, *_OF_REQUEST, "key")
+    keys = strange["key"].unique().implode()
+    sharing = pl.scan_parquet(plan, glob=False).filter(col("key").is_in(keys)).select(*_OF_REQUEST, "key")
+    others = sharing.with_columns(_encode(name) for name in ("qos", "source")).unique()
+    if strange.is_empty():
+        return strange  # most logs, for which the plan need not be read once more
+    return strange.join(others.collect(engine="streaming"), on=(*_OF_REQUEST, "key"), how="semi")
 
 
 def _encode(name: str) -> pl.Expr:

@@ -35,7 +35,6 @@ RUN: Final = (
         "speed",
         "drain after the cut",
         "lower",
-        short="drain s",
         definition="last end − cut; of several ranks the longest; 0 in a run that was not cut.",
     ),
     Metric(

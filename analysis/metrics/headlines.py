@@ -203,4 +203,4 @@ RANKED: Final = (
     "nvme_write_device_p95_ms",
     "drain_s",
 )
-"""The columns of a ranking of packages, by their short heads."""
+"""The rules' own figures in a ranking of packages."""

@@ -34,7 +34,7 @@ def latency(log: Log) -> pl.LazyFrame:
     return pl.LazyFrame(values, dict.fromkeys(values, pl.Float64))
 
 
-def _declare_time(clock: str, label: str, *, short: str = "") -> Metric:
+def _declare_time(clock: str, label: str) -> Metric:
     """Describe the times of a tier's moves by one clock."""
     return Metric(
         f"{{tier}}_{{direction}}_{clock}{{stat}}_ms",
@@ -42,7 +42,6 @@ def _declare_time(clock: str, label: str, *, short: str = "") -> Metric:
         "speed",
         f"{{tier}} {{direction}}s, {{stat}} {label}",
         "lower",
-        short=short,
         counted_by="{tier}_{direction}s",
     )
 
@@ -94,14 +93,13 @@ def _declare_rate(ending: str, label: str, *, unit: str = "GiB/s") -> Metric:
         "speed",
         f"{{tier}} {{direction}}s{label}",
         "higher",
-        short="{direction} GiB/s" if ending == "gib_s" else "",
     )
 
 
 METRICS: Final[Declared] = {
     latency: (
         _declare_time("", "per object"),
-        _declare_time("device_", "in the device per object", short="{direction} {stat} ms"),
+        _declare_time("device_", "in the device per object"),
     ),
     bandwidth: (
         _declare_rate("gib_s", ""),

@@ -68,8 +68,6 @@ class Metric:
         label: a noun phrase that is clear on its own, without the unit; it has the places of the
             name.
         better: the better values; None if neither higher nor lower ones are better.
-        short: the head of a narrow column, unit included; "" if no table has the metric as a
-            column.
         counted_by: the metric that counts the samples behind the value; None if no metric does.
         percentile: a key of QUANTILES if the metric is a percentile; a family takes it from {stat}.
         least_samples: the samples that a trustworthy value needs; a percentile brings its own.
@@ -84,7 +82,6 @@ class Metric:
     kind: Kind
     label: str
     better: Better | None = None
-    short: str = ""
     counted_by: str | None = None
     percentile: str | None = None
     least_samples: int = 1
@@ -128,7 +125,6 @@ class Metric:
             self,
             name=self.name.format(**words),
             label=self.label.format(**labels),
-            short=self.short.format(**labels),
             counted_by=self.counted_by and self.counted_by.format(**words),
             percentile=percentile,
             least_samples=samples_needed(percentile) if percentile else self.least_samples,

@@ -117,7 +117,7 @@ METRICS: Final[Declared] = {
         Metric("tokens_generated", "tokens", "work", "tokens generated"),
         Metric("elapsed_s", "s", "speed", "elapsed, until the cut in a cut run", "lower"),
         Metric("storage_io_s", "s", "speed", "time in storage I/O, summed over moves", "lower"),
-        Metric("wall_clock_tok_s", "tok/s", "speed", "throughput by the wall clock", "higher", short="tok/s"),
+        Metric("wall_clock_tok_s", "tok/s", "speed", "throughput by the wall clock", "higher"),
         Metric("requests_per_s", "requests/s", "speed", "requests begun", "higher"),
         Metric(
             "storage_tok_s",
@@ -125,7 +125,6 @@ METRICS: Final[Declared] = {
             "speed",
             "storage throughput (per move in flight)",
             "higher",
-            short="storage tok/s",
         ),
         Metric("mean_inflight", "ratio", "speed", "moves in flight, mean"),
         Metric("drained_bytes", "bytes", "speed", "moved in the drain"),
@@ -145,7 +144,7 @@ METRICS: Final[Declared] = {
     ),
     data: (
         Metric("decode_read_bytes", "bytes", "work", "decode reads"),
-        Metric("decode_read_gib_s", "GiB/s", "speed", "decode reads", "higher", short="decode GiB/s"),
+        Metric("decode_read_gib_s", "GiB/s", "speed", "decode reads", "higher"),
         Metric("{tier}_decode_read_bytes", "bytes", "work", "decode reads from {tier}"),
         Metric("prefill_write_bytes", "bytes", "work", "prefill writes"),
         Metric("{tier}_prefill_write_bytes", "bytes", "work", "prefill writes to {tier}"),

@@ -8,8 +8,7 @@ from analysis.comparison.compare import Comparison, compare_systems
 from analysis.comparison.ratios import EQUAL_WORK
 from analysis.comparison.sentences import describe_pair, format_interval
 from analysis.comparison.trials import load_sets
-from analysis.metrics.catalogue import describe
-from analysis.metrics.headlines import RANKED
+from analysis.metrics.headlines import RANKED, heading
 from analysis.submission.claims import compute_claims
 from analysis.submission.package_tree import Package, find_run_directory
 from analysis.submission.rules import Option
@@ -18,7 +17,7 @@ from tracegen.errors import InputError
 from tracegen.progress import Progress, ignore_progress
 from views.answer import Answer, Cell, Column, DoubtLine, Table
 
-_HEADS: Final = ("system", "place", "equal work", "95% interval", "ranks", *(describe(name).short for name in RANKED))
+_HEADS: Final = ("system", "place", "equal work", "95% interval", "ranks", *map(heading, RANKED))
 """The columns: rates are summed over ranks; times are of the worst rank and trial."""
 
 
@@ -108,6 +107,7 @@ def _rank_option(option: Option, valid: Mapping[str, PackageVerdict]) -> Table:
         columns=[Column(head) for head in _HEADS],
         rows=rows,
         notes=list(dict.fromkeys(notes)),
+        is_turned=True,
     )
 
 

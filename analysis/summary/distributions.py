@@ -1,6 +1,7 @@
 """Distributions: tables for what does not fit one number, a row for each mark of a chart."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
@@ -13,7 +14,7 @@ from analysis.metrics.metric import PLACES
 from replayer.schema import TIERS
 
 BINS: Final = 120
-_WIDTHS_S: Final = [m * 10.0**e for e in range(-3, 6) for m in (1, 2, 5)]
+_WIDTHS_NS: Final = [digit * 10**power for power in range(6, 15) for digit in (1, 2, 5)]
 HEADINGS: Final = {
     "t_s": "time, s",
     "gib": "GiB",
@@ -106,19 +107,14 @@ def bandwidth_over_time(log: Log) -> pl.DataFrame:
 
     By t_s (its begin), tier and side: gib_s.
     """
-    width, count = _intervals(log)
+    grid = _make_grid(log)
     tables = [
         log.moves.filter(touching)
-        .group_by(
-            _interval(log, "end_ns"),
-            col(tier).cast(pl.String).alias("tier"),
-            pl.lit(direction).alias("side"),
-        )
-        .agg(gib_s=SIZE.sum() / GIB / width)
+        .group_by(grid.number("end_ns"), col(tier).cast(pl.String).alias("tier"), pl.lit(direction).alias("side"))
+        .agg(gib_s=SIZE.sum() / GIB / (grid.width_ns / 1e9))
         for direction, (tier, touching) in TOUCHES.items()
     ]
-    table = pl.concat(tables).collect(engine="streaming")
-    return _with_time(_fill_gaps(table, count, "side", "tier"), width)
+    return grid.add_time(grid.fill_gaps(pl.concat(tables).collect(engine="streaming"), "side", "tier"))
 
 
 def latency_over_time(log: Log) -> pl.DataFrame:
@@ -126,20 +122,20 @@ def latency_over_time(log: Log) -> pl.DataFrame:
 
     By t_s, tier and side: count, p50_ms, p95_ms, p99_ms.
     """
-    width, count = _intervals(log)
+    grid = _make_grid(log)
     tables = []
     for direction, (tier, touching) in TOUCHES.items():
         rows = [stretch.filter(touching) for stretch in log.stretches]
         classes = {
             "tier": (col(tier).to_physical(), len(TIERS)),
-            "bin": (_interval(log, "end_ns"), count),
+            "bin": (grid.number("end_ns"), grid.count),
         }
         ((_, values),) = sort(rows, classes, {direction: col(f"{direction}_ns")})
         columns = ("count", "p50_ms", "p95_ms", "p99_ms")
         spread = values.spread(["tier", "bin"])
         tables.append(spread.select("tier", "bin", pl.lit(direction).alias("side"), *columns))
     table = pl.concat(tables).with_columns(_name_codes("tier", dict(enumerate(TIERS))))
-    return _with_time(table, width).sort("side", "tier", "t_s")
+    return grid.add_time(table).sort("side", "tier", "t_s")
 
 
 def occupancy_over_time(log: Log) -> pl.DataFrame:
@@ -147,13 +143,11 @@ def occupancy_over_time(log: Log) -> pl.DataFrame:
 
     By t_s and tier: gib.
     """
-    width, count = _intervals(log)
+    grid = _make_grid(log)
+    last = grid.count - 1  # the drain may end after it
     flows = [
         log.every_move.filter(OK & col("move").is_in(kinds) & col(tier).is_not_null())
-        .group_by(
-            _interval(log, "end_ns").clip(0, count - 1),
-            col(tier).cast(pl.String).alias("tier"),
-        )
+        .group_by(grid.number("end_ns").clip(0, last), col(tier).cast(pl.String).alias("tier"))
         .agg(gib=SIZE.sum() * sign / GIB)
         for tier, kinds, sign in (
             ("to_tier", ["store", "demote", "copy"], 1),
@@ -161,8 +155,8 @@ def occupancy_over_time(log: Log) -> pl.DataFrame:
         )
     ]
     flow = pl.concat(flows).group_by("bin", "tier").agg(col("gib").sum())
-    table = _fill_gaps(flow.collect(engine="streaming"), count, "tier")
-    return _with_time(table.with_columns(col("gib").cum_sum().over("tier")), width)
+    table = grid.fill_gaps(flow.collect(engine="streaming"), "tier")
+    return grid.add_time(table.with_columns(col("gib").cum_sum().over("tier")))
 
 
 def device_over_time(log: Log) -> pl.DataFrame:
@@ -172,7 +166,7 @@ def device_over_time(log: Log) -> pl.DataFrame:
     """
     seconds = col("interval_ns") / 1e9
     return log.device.select(
-        t_s=_seconds(log, "time_ns") - seconds,
+        t_s=(col("time_ns") - _make_grid(log).first_ns) / 1e9 - seconds,
         rank="rank",
         read_gib_s=col("read_bytes") / GIB / seconds,
         written_gib_s=col("written_bytes") / GIB / seconds,
@@ -202,48 +196,37 @@ def _name_codes(column: str, names: dict[int, str]) -> pl.Expr:
     return named
 
 
-def _intervals(log: Log) -> tuple[float, int]:
-    """Return the width in s and the number of intervals: the least width with at most BINS."""
-    bounds = log.cells.select(col("start_ns").min(), col("end_ns").max())
-    first, last = bounds.collect().row(0)
-    if first is None:
-        return _WIDTHS_S[0], 0
-    fitting = (width for width in _WIDTHS_S if (last - first) // round(width * 1e9) < BINS)
-    width = next(fitting, _WIDTHS_S[-1])
-    return width, (last - first) // round(width * 1e9) + 1
+@dataclass(frozen=True)
+class _Grid:
+    """Intervals of one width, from the first start after the warm-up on.
+
+    Attributes:
+        first_ns: where the first one begins.
+        width_ns: the least of 1, 2 or 5 × 10^n ms with at most BINS of them.
+        count: their number.
+    """
+
+    first_ns: int
+    width_ns: int
+    count: int
+
+    def number(self, stamp: str) -> pl.Expr:
+        """Return the number of the interval that a stamp is in, as column `bin`."""
+        return ((col(stamp) - self.first_ns) // self.width_ns).alias("bin")
+
+    def fill_gaps(self, table: pl.DataFrame, *by: str) -> pl.DataFrame:
+        """Add a row of zeros for every interval without one; sort."""
+        bins = pl.DataFrame({"bin": range(self.count)}, schema={"bin": pl.Int64})
+        whole = table.select(by).unique().join(bins, how="cross")
+        return whole.join(table, on=[*by, "bin"], how="left").fill_null(0).sort(*by, "bin")
+
+    def add_time(self, table: pl.DataFrame) -> pl.DataFrame:
+        """Replace the number of the interval by its begin in s."""
+        return table.select((col("bin") * self.width_ns / 1e9).alias("t_s"), pl.all().exclude("bin"))
 
 
-def _first_ns(log: Log) -> int:
-    first: int | None = log.cells.select(col("start_ns").min()).collect().item()
-    return first or 0
-
-
-def _seconds(log: Log, stamp: str) -> pl.Expr:
-    """Return the seconds between the first start and a stamp."""
-    since: pl.Expr = (col(stamp) - _first_ns(log)) / 1e9
-    return since
-
-
-def _interval(log: Log, stamp: str) -> pl.Expr:
-    """Return the number of the interval that a stamp is in, as column `bin`."""
-    width, _ = _intervals(log)
-    return ((col(stamp) - _first_ns(log)) // round(width * 1e9)).alias("bin")
-
-
-def _fill_gaps(table: pl.DataFrame, count: int, *by: str) -> pl.DataFrame:
-    """Add a row of zeros for every interval without one; sort."""
-    bins = pl.DataFrame({"bin": range(count)}, schema={"bin": pl.Int64})
-    return (
-        table.select(by)
-        .unique()
-        .join(bins, how="cross")
-        .join(table, on=[*by, "bin"], how="left")
-        .fill_null(0)
-        .sort(*by, "bin")
-    )
-
-
-def _with_time(table: pl.DataFrame, width: float) -> pl.DataFrame:
-    """Replace the number of the interval by its begin in s."""
-    timed = table.with_columns(t_s=(col("bin") * width).round(6)).drop("bin")
-    return timed.select("t_s", ~pl.selectors.by_name("t_s"))
+def _make_grid(log: Log) -> _Grid:
+    first, last = log.span or (0, -1)
+    fitting = (width for width in _WIDTHS_NS if (last - first) // width < BINS)
+    width = next(fitting, _WIDTHS_NS[-1])
+    return _Grid(first, width, (last - first) // width + 1)

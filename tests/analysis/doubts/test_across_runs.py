@@ -1,12 +1,15 @@
 """Doubts about several runs together: trials that disagree, copies, unlike machines."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from analysis.runs.run import Doubt
 from analysis.summary.across_runs import add_shared_doubts
 from analysis.summary.run_summary import Summary
+from tests.support.crafted_runs import clean
+from tests.support.doubts import call
 from tests.support.summaries import MACHINE, summary_of
 
 pytestmark = pytest.mark.usefixtures("latencies_once")
@@ -54,3 +57,13 @@ def test_hit_rates_that_differ() -> None:
     assert kinds(summary_of(), summary_of(hit_rate=0.5009)) == [[], []]
     assert kinds(summary_of(), summary_of(hit_rate=0.9, trace="u")) == [[], []]
     assert kinds(summary_of(hit_rate=None), summary_of(hit_rate=None)) == [[], []]
+
+
+def test_unequal_work_of_one_trace_is_named(tmp_path: Path) -> None:
+    one, other = clean(), clean(cpu_objects=30, nvme_objects=400)
+    places = [one.save(tmp_path / "one"), other.save(tmp_path / "other")]
+    assert one.info["trace"]["fingerprint"] == other.info["trace"]["fingerprint"]
+    assert "different work" in call("summary", *places).stdout
+    rows = clean(nvme_objects=400)
+    rows.info["conditions"] = one.info["conditions"]
+    assert "plan_fingerprint" in call("summary", places[0], rows.save(tmp_path / "alike")).stdout

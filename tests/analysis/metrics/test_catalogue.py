@@ -49,7 +49,7 @@ def test_every_entry_is_complete() -> None:
         assert family.definition.endswith(".")
         assert set(places_of(family.label)) <= set(places_of(family.name))
     for metric in CATALOGUE.values():
-        assert "{" not in metric.name + metric.label + metric.short + (metric.counted_by or "")
+        assert "{" not in metric.name + metric.label + (metric.counted_by or "")
         assert metric.counted_by is None or CATALOGUE[metric.counted_by].unit in ("moves", "requests")
 
 

@@ -6,8 +6,6 @@ import polars as pl
 import pytest
 
 from analysis.log import quantiles as spreads
-from analysis.log.targets import Targets
-from analysis.summary import summary
 from analysis.summary.distributions import TABLES
 from tests.analysis import metric_oracle
 from tests.analysis.metrics.comparing import (
@@ -17,7 +15,6 @@ from tests.analysis.metrics.comparing import (
     summarise_both_ways,
 )
 from tests.analysis.metrics.shared_logs import S, by_hand
-from tests.support.logs import write_run
 
 
 def test_generation_begins_when_the_op_has_ended(tmp_path: Path) -> None:
@@ -40,16 +37,6 @@ def test_a_move_that_ends_on_a_bound_counts_in_the_next_interval(name: str) -> N
     times = {"due_ns": 0, "ready_ns": 0, "start_ns": 0, "end_ns": 43 * 10**6}
     rows = [by_hand()[1] | times]
     assert_same_table(TABLES[name](log_of(rows)), metric_oracle.TABLES[name](facts_of(rows)))
-
-
-def test_targets_are_matched_by_name(tmp_path: Path) -> None:
-    place = write_run(tmp_path / "run", by_hand(), token_ms=100.0)
-    one, other = (
-        {"interactive": 1500.0, "responsive": 1.0, "batch": 1.0},
-        {"batch": 1.0, "responsive": 1.0, "interactive": 1500.0},
-    )
-    assert summary.summarise(place, targets=Targets(qos_ms=one)).to_json()["interactive_compliance"] == 1
-    assert summary.summarise(place, targets=Targets(qos_ms=other)).to_json()["interactive_compliance"] == 1
 
 
 def test_means_of_large_values() -> None:

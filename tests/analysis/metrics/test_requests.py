@@ -39,17 +39,17 @@ def test_parts_of_a_request_are_not_longer_than_it(rows: Rows) -> None:
     assert parts.select(pl.min_horizontal(pl.all()) >= 0).to_series().all()
 
 
-@pytest.mark.parametrize("cause", ["data", "eviction", "room", "order", "window", None])
+@pytest.mark.parametrize("cause", ["data", "order", "window", None])
 def test_waits_of_a_request_have_their_cause(tmp_path: Path, cause: str | None) -> None:
     """Due at 0, ready at 3 s, done at 4."""
-    row = by_hand()[1] | {"due_ns": 0, "ready_ns": 3 * S, "start_ns": 3 * S, "end_ns": 4 * S}
-    row |= {"waited_for": cause if cause in WAITS else None, "window_ns": 0, "order_ns": 0}
+    row = by_hand()[1] | {"due_ns": 0, "ready_ns": 3 * S, "start_ns": 3 * S, "end_ns": 4 * S, "order_ns": 0}
+    row |= {"waited_for": cause if cause in WAITS else None, "window_ns": 0}
     row |= {f"{cause}_ns": 3 * S} if cause in ("order", "window") else {}
     found, _ = summarise_both_ways(tmp_path / "run", [row], token_ms=0.0, workers=8)
-    names = ("data", "eviction", "room", "order", "window")
-    assert_same(found, {f"{name}_wait_mean_ms": 3000.0 * (name == cause) for name in names})
-    assert_same(found, {f"{name}_wait_share": 0.75 * (name == cause) for name in names})
-    assert_same(found, {f"{name}_wait_s": 3.0 * (name == cause) for name in names} | {"plan_wait_s": 3.0})
+    assert found["plan_wait_s"] == 3.0
+    for name in ("data", "eviction", "room", "order", "window"):
+        assert found[f"{name}_wait_mean_ms"] == 3000.0 * (name == cause)
+        assert found[f"{name}_wait_share"] == 0.75 * (name == cause)
     assert found["bottleneck"] == (cause or "plan")
 
 
@@ -104,30 +104,6 @@ def test_a_drive_that_is_always_busy_and_no_faster_with_more_moves_is_the_limit(
     place = write_run(tmp_path / "run", rows, device=counted, workers=8, machine={"host": "vm", "cores": 2})
     found = summary.summarise(place).to_json()
     assert found["bottleneck"] == metric_oracle.summary(metric_oracle.read(place))["bottleneck"] == bottleneck
-
-
-def test_a_system_twice_as_fast_cut_at_the_same_time_is_twice_as_fast(tmp_path: Path) -> None:
-    """8 moves at once, each 1 GiB in 0.5 s or in 0.25 s; the prefix of both is the slower one's."""
-    found = []
-    for name, took in (("slow", S // 2), ("fast", S // 4)):
-        hit = by_hand()[1] | {"from_tier": "nvme", "phase": "decode", "new_tokens": 10, "size_bytes": GIB}
-        rows = []
-        for n in range(400):
-            at = {
-                "due_ns": n // 8 * took,
-                "ready_ns": n // 8 * took,
-                "start_ns": n // 8 * took,
-                "end_ns": (n // 8 + 1) * took,
-            }
-            rows.append(
-                hit | at | {"op_id": n, "position": n, "request_id": n, "read_ns": took, "device_read_ns": took}
-            )
-        window = {"duration_s": 10.1, "cut_s": 10.1, "drain_s": 1.0}
-        found.append(summary.summarise(write_run(tmp_path / name, rows, window=window)).to_json())
-    for metric in ("wall_clock_tok_s", "steady_tok_s", "storage_tok_s", "decode_read_gib_s", "nvme_read_gib_s"):
-        assert found[1][metric] / found[0][metric] == pytest.approx(2.0, rel=1e-9), metric
-    assert found[0]["elapsed_s"] == found[0]["steady_s"] == 10.1
-    assert found[0]["drained_bytes"] / GIB == pytest.approx(400 - 10.1 / 0.5 * 8)
 
 
 def write_requests(place: Path, opened: dict[int, bool], warm_until_s: int | None = None) -> Path:
