@@ -168,6 +168,7 @@ class CellPlanner:
     ) -> None:
         self._trace = trace
         self._cells = cells
+        # Each thread takes memory for the tiers of its plan.
         self._threads = threads
         self._hashes = hashes
         self._profile = profile
@@ -266,5 +267,6 @@ class CellPlanner:
 
 def _lift_limits(options: PlanOptions, lookup: Lookup) -> PlanOptions:
     """Return options under which every object stays: no rules hit more often."""
+    # One unlimited tier hits what several would.
     unlimited = (Decimal(0), Decimal(0), None)
     return replace(options, capacity_gib=unlimited, arrangement=WATERFALL, lookup=lookup)
