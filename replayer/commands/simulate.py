@@ -143,17 +143,16 @@ def _plan(
     hashes: bool,
 ) -> "tuple[list[Cell], float]":
     """Plan the cells under a progress bar; return their rows, and the seconds the trace spans."""
-    from replayer.questions.cells import CellPlanner, LoadedTrace, check_cells
+    from replayer.questions.cells import CellPlanner
 
-    loaded = LoadedTrace.load(trace, grid)
     profile = None if system is None else system.times()
-    for text in [] if profile is None else check_cells(loaded, grid, profile):
+    planner = CellPlanner(trace, grid, threads, hashes=hashes, profile=profile)
+    for text in planner.list_warnings():
         click.secho(f"Warning: {text}", err=True, bold=True)
-    planner = CellPlanner(loaded, threads, hashes=hashes, profile=profile)
     task = f"planning {format_count(len(grid), 'cell')}"
-    with show_progress(task, "op", planner.total_ops(grid)) as advance:
-        cells = planner.plan_all(grid, advance)
-    return cells, loaded.minutes.span_s
+    with show_progress(task, "op", planner.total_ops) as advance:
+        cells = planner.plan_all(advance)
+    return cells, planner.minutes.span_s
 
 
 def _describe_grid(

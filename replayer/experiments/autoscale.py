@@ -123,6 +123,7 @@ def autoscale(
     trace = Trace(settings.trace)
     replays = _Replays(settings, metric, series)
     is_qos = settings.mode == "qos"
+    # Traces of other labs may not count users.
     users_of_trace = trace.metadata.counts.get("users") or 1
     limits = SearchLimits(
         users=min(settings.users or users_of_trace, users_of_trace),

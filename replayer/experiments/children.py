@@ -50,6 +50,7 @@ def run_logged(
         KeyboardInterrupt: when the child has ended, too.
     """
     reader, writer = os.pipe()
+    # Ends with this process, even by SIGKILL: nobody else would stop its I/O.
     tied = ["setpriv", "--pdeathsig", "TERM"] if shutil.which("setpriv") else []
     with log.open("a") as lines, os.fdopen(reader, errors="replace") as output:
         lines.write(f"$ {shlex.join(command)}\n")
@@ -102,6 +103,7 @@ def run_analysis(*arguments: str, screen: Screen) -> str:
     for line in lines:
         screen.say(line)
     if done.returncode:
+        # A negative one is the signal that ended it: shells say 128 + its number.
         code = done.returncode if done.returncode > 0 else 128 - done.returncode
         problem = error.removeprefix("Error: ") or f"`analysis {arguments[0]}` ended with exit code {code}"
         raise ChildFailedError(problem, exit_code=code)

@@ -198,6 +198,7 @@ class Series:
         first = path_of_rank(path, 0)
         self._generate(first, words)
         for rank in range(1, self._means.ranks):
+            # Each rank stands for users of its own: with one seed all would ask at the same moments.
             seed = Trace(first).metadata.seed + rank
             self._generate(path_of_rank(path, rank), [*words, "--seed", str(seed)])
         return path
@@ -236,12 +237,14 @@ class Series:
         status = _read_status(directory)
         if status == "complete":
             return directory
+        # After the status: a series that continues does not pause before trials it has.
         self._rest(pause_s, name)
         directory.parent.mkdir(parents=True, exist_ok=True)
         log = directory.with_name(f"log-{directory.name}.txt")
         if status == "failed":
             self._move_aside(directory, log)
         force = ["--force"] if status else []
+        # As JSON: `run_logged` takes the figures from its stderr.
         words = [str(trace), *flags, *force, "-o", str(directory), *PROGRESS_TO_PROGRAMS]
         self.agenda.begin(name)
         self._show(Figures("starting"))

@@ -20,6 +20,7 @@ from tracegen.schema import Trace
 # The tiers by the settings of their sizes
 CAPACITIES: Final = {"gpu_mem_gb": "gpu", "cpu_mem_gb": "cpu", "storage_capacity_gb": "nvme"}
 _EXPRESSION: Final = re.compile(r"(\d+(?:\.\d+)?)(%|x)")
+# Bytes: a tier with less room holds a handful of objects and measures evictions.
 _LEAST_FREE: Final = 256 << 20
 _GIB: Final = 1 << 30
 
@@ -93,6 +94,7 @@ def size_tiers(sizes: Mapping[str, str], room: Room, trace: Path, flags: Sequenc
     for setting, size in sizes.items():
         factor = float(size[:-1])
         wanted = factor * held if size.endswith("x") else factor / 100 * room.free[CAPACITIES[setting]]
+        # To the MiB, as people write sizes.
         words += option_words(setting, f"{wanted / _GIB:.3f}")
     return words
 
@@ -100,6 +102,7 @@ def size_tiers(sizes: Mapping[str, str], room: Room, trace: Path, flags: Sequenc
 def measure_held_bytes(trace: Path, flags: Sequence[str]) -> int:
     """Return the most bytes that a drive without limit would hold of a trace: 1x."""
     opened = Trace(trace)
+    # On a drive alone and in the trace's order: a case's tiers and load do not change 1x.
     alone: Values = {
         "gpu_mem_gb": 0,
         "cpu_mem_gb": 0,

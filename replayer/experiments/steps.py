@@ -76,6 +76,7 @@ class Step:
         if len(values) < 2:
             return None
         half = T975[len(values) - 2] * stdev(values) / math.sqrt(len(values))
+        # Latencies, rates and shares are never negative.
         return max(0.0, self.mean - half), self.mean + half
 
     @property
@@ -120,6 +121,7 @@ class Target:
 
     def is_decided_by(self, step: Step) -> bool:
         """Whether a step's trials tell where to search next; a single one does if it is far off."""
+        # Far off the target, trials are better spent on other numbers of users.
         if len(step.trials) == 1:
             ratio = step.mean / self.value if self.value else math.inf
             return not 1 / DECISIVE_FACTOR < ratio < DECISIVE_FACTOR

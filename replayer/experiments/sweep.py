@@ -83,6 +83,7 @@ class Case:
         if "duration" not in given:
             return None
         duration_s = float(given["duration"])
+        # The default of --drain.
         drain_s = float(given.get("drain", duration_s / 10))
         limit_s = duration_s + drain_s
         return None if limit_s == float("inf") else limit_s
@@ -115,6 +116,7 @@ class Sweep:
         """Return what decides the replays, for series.json; trials do not: more may follow."""
         cases = [asdict(case) for case in self.cases]
         for case in cases:
+            # It only says what --case takes.
             del case["table"]
         return {"pause_s": self.pause_s, "cases": cases}
 
@@ -215,6 +217,7 @@ def run_sweep(sweep: Sweep, series: Series, room: Room) -> None:
     try:
         traces = {case.name: _find_trace(case, names, series) for case in sweep.cases}
     except ToolError:
+        # So that the mended sweep may begin in the same directory.
         series.abandon()
         raise
     flags = {}

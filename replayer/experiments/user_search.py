@@ -128,6 +128,7 @@ class Search:
     def _find_bounds(self, target: Target) -> _Bounds:
         """Return the steps next to the answer, of those that are evidence."""
         evidence = self._list_evidence()
+        # The first miss: more users that meet the target again do so by chance.
         bad = next((step for step in evidence if not target.is_met_by(step.mean)), None)
         met = [step for step in evidence if target.is_met_by(step.mean)]
         good = [step for step in met if bad is None or step.users < bad.users]
@@ -146,6 +147,7 @@ class Search:
         """Return a step next to the answer that a further trial could confirm."""
         if bounds.good is None and self._list_unmeasured(bounds):
             return None  # the answer is not known, whatever the other bound is
+        # One trial has no interval, so it cannot be sure.
         least_trials = min(2, self._limits.trials)
         steps = [step for step in (bounds.good, bounds.bad) if step is not None]
         return next((step for step in steps if len(step.trials) < least_trials), None)
@@ -182,6 +184,7 @@ class Search:
             return Result(None, [f"the trace ended, or too little was measured, with {tried}"])
         best = self._climb(best)
         while True:
+            # The highest of several noisy steps is high by chance: three trials correct it.
             best = self._try(best.users, lambda step: len(step.trials) > 2 and step.is_tight)
             self._decide(best, "confirm")
             fewest = self._find_fewest(best)
@@ -193,6 +196,7 @@ class Search:
     def _list_doubts_of_peak(self, best: Step, fewest: Step) -> list[str]:
         """Return why the peak, or the fewest users near it, are not sure."""
         known = [step.users for step in self._list_evidence() if step.users < fewest.users]
+        # Steps far below the answer, or between it and the peak, cannot change it.
         apart = {*range(max(known, default=0)), *range(fewest.users, best.users)}
         doubts = []
         if lost := sorted({step.users for step in self.steps if not step.is_evidence} - apart):

@@ -81,6 +81,7 @@ def read_profile(content: Table, file: str) -> Profile:
         problem = f"profile_version is {version}, not {PROFILE_VERSION}"
         raise InputError(problem, "measure again", subject=file, setting=SETTING)
     workers = _split_cpu(content)
+    # A measured file without them is damaged.
     defaults = {} if content.get("kind") == "measured" else _OF_DATA_SHEETS
     tiers = dict[str, TierProfile]()
     for tier in TIERS:
@@ -142,5 +143,6 @@ def format_profile(profile: Profile) -> str:
         del content["conditions"]
     rows = [list(astuple(cell)) for cell in profile.cells]
     content["cells"] = {"columns": _CELL_KEYS, "rows": rows}
+    # tomli-w writes a number per line: rows of cells stay on one.
     text = tomli_w.dumps(content)
     return _INNERMOST.sub(lambda found: f"[{' '.join(found[1].split())}]", text)

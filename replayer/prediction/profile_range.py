@@ -57,6 +57,7 @@ def _check_sizes(plan: Plan, profile: Profile, name: Tier, tier: TierProfile) ->
     sizes = sizes[sizes > 0]  # objects of users who are left out have none
     if not len(sizes):
         return
+    # Larger ones are moved in pieces, so that the largest matters, not their share.
     largest = int(sizes.max())
     limit = tier.largest_bytes
     measured = f"the profile is for objects of up to {limit:,} bytes in {name}"

@@ -17,7 +17,6 @@ from replayer.planning.workload import Workload
 from replayer.prediction.profile import Profile
 from replayer.prediction.profile_range import check_range
 from replayer.questions.columns import tabulate_counts
-from replayer.questions.times import predict_cell
 from replayer.record.options import BYS, TIERS, Lookup
 from replayer.record.simulation import Cell
 from tracegen.errors import InputError
@@ -141,141 +140,122 @@ def _get_sizing(options: PlanOptions) -> tuple[Any, ...]:
     return options.bytes_per_token, rules.chunk_tokens, rules.tail, rules.unsaved_tokens
 
 
-@dataclass(frozen=True)
-class LoadedTrace:
-    """A trace in memory, shared by the plans of all cells.
-
-    Attributes:
-        trace: the trace.
-        workloads: its selected ops, by what decides the sizes of objects.
-        minutes: when its requests arrive.
-    """
-
-    trace: Trace
-    workloads: dict[tuple[Any, ...], Workload]
-    minutes: Minutes
-
-    @classmethod
-    def load(cls, trace: Trace, cells: Sequence[GridCell]) -> "LoadedTrace":
-        """Load the ops that cells select, which are the same for all.
-
-        Raises:
-            InputError: the trace breaks an invariant.
-        """
-        first = cells[0].options
-        workload = Workload(trace, first.selection, first.bytes_per_token)
-        workloads: dict[tuple[Any, ...], Workload] = {}
-        for options in (_lift_limits(first, "independent"), *(cell.options for cell in cells)):
-            sizing = _get_sizing(options)
-            if sizing not in workloads:
-                sizes = (options.bytes_per_token, options.arrangement)
-                workloads[sizing] = workload.with_sizes(*sizes)
-        return cls(trace, workloads, Minutes(workload))
-
-    def plan(self, options: PlanOptions) -> Plan:
-        """Return the plan of the trace with these options."""
-        return Plan(self.trace, options, self.workloads[_get_sizing(options)])
-
-
-def check_cells(loaded: LoadedTrace, cells: Sequence[GridCell], profile: Profile) -> list[str]:
-    """Return what is doubtful about predicting cells from a profile, each sentence once.
-
-    Raises:
-        InputError: the profile lacks a tier of a cell, or a cell is far outside of it.
-    """
-    plans = (loaded.plan(cell.options) for cell in cells)
-    warnings = [warning.text for plan in plans for warning in check_range(plan, profile)]
-    return list(dict.fromkeys(warnings))
-
-
 class CellPlanner:
     """Plans cells in threads; compiled code plans without the interpreter's lock.
 
     Args:
-        loaded: the trace.
+        trace: to be planned.
+        cells: at least one; their plans share the selected ops in memory.
         threads: cells planned at a time; each takes memory for its tiers.
         hashes: whether each plan gets its fingerprint, which takes time.
         profile: predicts the times of each cell; None: there are no times.
+
+    Attributes:
+        minutes: when requests arrive.
+
+    Raises:
+        InputError: the trace breaks an invariant.
     """
 
     def __init__(
         self,
-        loaded: LoadedTrace,
+        trace: Trace,
+        cells: Sequence[GridCell],
         threads: int,
         *,
         hashes: bool = False,
         profile: Profile | None = None,
     ) -> None:
-        self._loaded = loaded
+        self._trace = trace
+        self._cells = cells
+        # Each thread takes memory for the tiers of its plan.
         self._threads = threads
         self._hashes = hashes
         self._profile = profile
         self._cancelled = threading.Event()
         self._advance: Callable[[int], object] = lambda _ops: None
         self._lock = threading.Lock()  # of _advance
+        first = cells[0].options
+        lookups = sorted({self._lookup(cell) for cell in cells})
+        self._unlimited = {lookup: _lift_limits(first, lookup) for lookup in lookups}
+        workload = Workload(trace, first.selection, first.bytes_per_token)
+        self.minutes = Minutes(workload)
+        self._workloads: dict[tuple[Any, ...], Workload] = {}
+        for options in (*self._unlimited.values(), *(cell.options for cell in cells)):
+            sizing = _get_sizing(options)
+            if sizing not in self._workloads:
+                self._workloads[sizing] = workload.with_sizes(options.bytes_per_token, options.arrangement)
 
-    def total_ops(self, cells: Sequence[GridCell]) -> int:
-        """Return the number of ops that `plan_all` plans, and executes on a computed clock."""
-        plans = len(cells) + len(self._unlimited(cells))
-        if self._profile is not None:
-            plans += len(cells)
-        return plans * next(iter(self._loaded.workloads.values())).ops
+    def list_warnings(self) -> list[str]:
+        """Return what is doubtful about predicting the cells from the profile, each sentence once.
 
-    def plan_all(
-        self,
-        cells: Sequence[GridCell],
-        advance: Callable[[int], object] = lambda _ops: None,
-    ) -> list[Cell]:
+        Raises:
+            InputError: the profile lacks a tier of a cell, or a cell is far outside of it.
+        """
+        if self._profile is None:
+            return []
+        plans = (self._make_plan(cell.options) for cell in self._cells)
+        warnings = [warning.text for plan in plans for warning in check_range(plan, self._profile)]
+        return list(dict.fromkeys(warnings))
+
+    @property
+    def total_ops(self) -> int:
+        """The number of ops that `plan_all` plans, and executes on a computed clock."""
+        executed = 0 if self._profile is None else len(self._cells)
+        plans = len(self._cells) + len(self._unlimited) + executed
+        return plans * next(iter(self._workloads.values())).ops
+
+    def plan_all(self, advance: Callable[[int], object] = lambda _ops: None) -> list[Cell]:
         """Plan the cells, and return their rows of the table.
 
         Args:
-            cells: at least one, of the trace that was loaded.
             advance: takes the number of ops planned since its last call, by one thread at a time.
 
         Raises:
             InputError: the order of a run does not fit the trace.
         """
         self._advance = advance
-        unlimited = self._unlimited(cells)
         with ThreadPoolExecutor(self._threads) as pool:
-            bounds = [pool.submit(self._plan, options) for options in unlimited.values()]
-            rows = [pool.submit(self._plan, cell.options, self._profile) for cell in cells]
+            bounds = {lookup: pool.submit(self._plan, options) for lookup, options in self._unlimited.items()}
+            rows = [pool.submit(self._plan, cell.options, self._profile) for cell in self._cells]
             try:
-                for future in as_completed([*bounds, *rows]):
+                for future in as_completed([*bounds.values(), *rows]):
                     future.result()
             except BaseException:
+                # Plans under way end at their next report, so that Ctrl-C need not wait for them.
                 self._cancelled.set()
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
         rates = {
-            lookup: {f"bound_{by}": bound.result()[f"hit_rate_{by}"] for by in BYS}
-            for lookup, bound in zip(unlimited, bounds, strict=True)
+            lookup: {f"bound_{by}": bound.result()[f"hit_rate_{by}"] for by in BYS} for lookup, bound in bounds.items()
         }
         return [
             cell.describe() | row.result() | rates[self._lookup(cell)]
-            for cell, row in zip(cells, rows, strict=True)  # in the order of the grid
+            for cell, row in zip(self._cells, rows, strict=True)  # in the order of the grid
         ]
 
     def _lookup(self, cell: GridCell) -> Lookup:
-        return cell.options.choose_lookup(self._loaded.trace)
+        return cell.options.choose_lookup(self._trace)
 
-    def _unlimited(self, cells: Sequence[GridCell]) -> dict[Lookup, PlanOptions]:
-        """Return the options of a plan with unlimited memory, for each lookup of the cells."""
-        lookups = sorted({self._lookup(cell) for cell in cells})
-        return {lookup: _lift_limits(cells[0].options, lookup) for lookup in lookups}
+    def _make_plan(self, options: PlanOptions) -> Plan:
+        return Plan(self._trace, options, self._workloads[_get_sizing(options)])
 
     def _plan(self, options: PlanOptions, profile: Profile | None = None) -> Cell:
         """Plan one cell; return its columns of counts, and of times if there is a profile."""
-        plan = self._loaded.plan(options)
-        counts = PlanCounts(plan.workload, self._loaded.minutes)
+        plan = self._make_plan(options)
+        counts = PlanCounts(plan.workload, self.minutes)
         fingerprint = None
         if self._hashes:
             fingerprint = plan.simulate(self._note, counts=counts).plan_fingerprint
         else:
             plan.count(counts, self._note)
-        times = {} if profile is None else predict_cell(plan, profile, self._note)
         identity: Cell = {"lookup": plan.lookup, "plan_fingerprint": fingerprint}
-        return tabulate_counts(counts, options) | identity | times
+        cell = tabulate_counts(counts, options) | identity
+        if profile is None:
+            return cell
+        from replayer.questions.times import predict_cell  # noqa: PLC0415 (loads polars)
+
+        return cell | predict_cell(plan, profile, self._note)
 
     def _note(self, ops: int) -> None:
         """Report ops that a thread has planned or executed, or end its work."""
@@ -287,5 +267,6 @@ class CellPlanner:
 
 def _lift_limits(options: PlanOptions, lookup: Lookup) -> PlanOptions:
     """Return options under which every object stays: no rules hit more often."""
+    # One unlimited tier hits what several would.
     unlimited = (Decimal(0), Decimal(0), None)
     return replace(options, capacity_gib=unlimited, arrangement=WATERFALL, lookup=lookup)

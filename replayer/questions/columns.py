@@ -33,6 +33,7 @@ def tabulate_counts(counts: PlanCounts, options: PlanOptions) -> Cell:
         "hit_requests": hit_requests,
         "spared_tokens": spared,
         **{f"hit_rate_{by}": _divide(*counts.hits_of(by)) for by in BYS},
+        # With first writes and decode reads, as some tools count.
         "hit_rate_all_ops": _divide(hits, info.ops),
     }
     by_source = {
@@ -72,6 +73,7 @@ def _list_load(counts: PlanCounts) -> Cell:
         total, most = sizes.sum(0), sizes.max(0, initial=0)
         cell |= _spread({f"{side}_bytes": total}, TIERS, int)
         per_day = total / (span_s / DAY_S) if span_s else [None] * len(TIERS)
+        # A trace shorter than a minute has its own length as busiest minute.
         peak = most / GIB / min(60.0, span_s) if span_s else [None] * len(TIERS)
         rates = {f"{side}_bytes_per_day": per_day, f"peak_{side}_gib_s": peak}
         cell |= _spread(rates, TIERS, lambda rate: None if rate is None else float(rate))

@@ -190,6 +190,7 @@ class PlanEvidence:
         gpu, cpu, nvme = options.capacity_gib
         capacity = (sizes.get("gpu", gpu), sizes.get("cpu", cpu), sizes.get("nvme", nvme))
         arrangement = replace(rules.with_tiers(**tier), **whole)
+        # Objects are cut when the ops are loaded: other chunks need them loaded again.
         cuts_anew = {"chunk_tokens", "tail"} & whole.keys()
         other = Plan(
             self.plan.trace,
@@ -218,6 +219,7 @@ class PlanEvidence:
         prompt = self.count("prompt_tokens")
         spared = self.count(f"spared_tokens_{within}" if within else "spared_tokens")
         least = max(1, share * self.reuse.reused_tokens, LEAST_GAIN * prompt)
+        # Not even all that is reused would be enough: a plan is saved.
         if self.reuse.reused_tokens - spared < least:
             return None
         more = self.replan(sizes, within=within, **changes) - spared
@@ -243,6 +245,7 @@ class PlanEvidence:
         larger = (reuse.reused_bytes, _add_up(reuse.object_bytes))
         remedy: str = ""
         best: Gain | None = None
+        # From the largest down: the first room with less than half of the gain is too small.
         for room in sorted({max(size, least) for least in (0, *larger)}, reverse=True):
             gib = name_gib(room / headroom)
             gain = self.measure_gain(sizes={tier: Decimal(gib)}, within=within)

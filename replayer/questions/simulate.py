@@ -131,6 +131,7 @@ def _tabulate(
     for cell in shown:
         settings = [_name_value(cell[axis]) for axis in info.axes]
         rows.append([*settings, *(_convert(cell[name], name) for name in measures)])
+    # No star if all cells are alike.
     best = max(rates) if min(rates) < max(rates) else None
     heads = [Column(_SETTINGS.get(axis, axis)) for axis in info.axes]
     return Table(

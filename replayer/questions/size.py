@@ -201,6 +201,7 @@ class Sizing:
             return
         alone = self._planner.find_cpu(_ZERO)
         yield alone
+        # `least` meets the bandwidth, as nvme is not there; from `too_little` down it is missed.
         last, least, too_little = alone, _index(alone.cpu), -1
         smaller = list(dict.fromkeys([*_list_halves(least, _HALVED_DRAM), 0]))
         while least - too_little > 1:
@@ -230,6 +231,7 @@ class Sizing:
                 memory = self._planner.find_cpu(memory.nvme, _index(memory.cpu))
             if self._wanted.nvme is None and memory.nvme:
                 memory = self._planner.find_nvme(memory.cpu, _index(memory.nvme))
+            # Each tier may shrink again after the other did.
             if memory == before:
                 break
         return memory
@@ -237,6 +239,7 @@ class Sizing:
     def _halve(self, chosen: MemorySize) -> tuple[str, tuple[Judged, ...]]:
         """Return the tier that is halved again and again, and what each size does."""
         nvme = chosen.nvme or _ZERO
+        # The larger tier: halving the smaller one shows little.
         has_drive = nvme > chosen.cpu * self._planner.headroom
         tier, size = ("nvme", nvme) if has_drive else ("cpu", chosen.cpu)
         sizes = [size * 2**power for power in range(_DOUBLINGS, -1, -1)]

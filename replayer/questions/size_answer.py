@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from typing import Final
 
 import msgspec
-import polars as pl
 
 from replayer.planning.counts import GIB
 from replayer.questions.plan import describe_decode
@@ -116,6 +115,8 @@ def _tabulate_curve(sized: Sized) -> Table:
 
 
 def _draw_curve(sized: Sized, curve: Table, wanted: Wanted) -> Chart:
+    import polars as pl  # noqa: PLC0415 (`size --help` needs none)
+
     marks = [(getattr(size, f"{sized.halved}_gib"), size.hit_rate) for size in sized.curve]
     return Chart(
         name="size",

@@ -150,11 +150,13 @@ class SizePlanner:
         self.made: dict[MemorySize, dict[Half, Judged]] = {}
         self.headroom = plan.options.headroom
         footprint = int(plan.workload.sizes().sum())
+        # A plan may not fill the headroom, so that all objects need more.
         self.most_cpu = index_of(-int(-footprint // self.headroom))
         self.most_nvme = index_of(footprint)
         self._advance = advance
         self._minutes = Minutes(plan.workload)
         arrivals = plan.workload.arrivals()
+        # By arrival, whatever the order of the rows: the first half is what a log of that time has.
         by_time = np.argsort(arrivals, kind="stable")
         self._half_of = np.zeros(len(arrivals), np.uint8)
         self._half_of[by_time[(len(arrivals) + 1) // 2 :]] = 1
@@ -165,6 +167,7 @@ class SizePlanner:
         """Return what the plan for these sizes does in a part of the trace."""
         if memory not in self.made:
             counts = self.count(memory)
+            # One plan counts both halves; searches come back to the same sizes.
             self.made[memory] = {part: self._judge(memory, counts, part) for part in _PARTS}
             self._advance(1)
         return self.made[memory][half]
@@ -256,6 +259,7 @@ def find_least(is_enough: Callable[[int], bool], most: int, guess: int | None) -
 
 def _bracket(is_enough: Callable[[int], bool], most: int, guess: int) -> tuple[int, int]:
     """Return an index that is not enough, or −1, and a greater one that is, near a guess."""
+    # Doubling steps: a good guess costs few plans, a bad one no more than bisection twice.
     step = 1
     if is_enough(guess):
         low = guess - step

@@ -40,10 +40,12 @@ class CellTimes:
 
     def add(self, records: Records) -> None:
         """Add rows of the log; they are copied as far as they are kept."""
+        # Copied: compiled code uses the memory of the records again.
         rows = pl.DataFrame({name: records[name].copy() for name in _COLUMNS})
         self._sums.append(rows.select(_SUMS))
         self._reads.append(rows.filter(pl.col("move").is_in(_READS)).select("from_tier", "read_ns"))
         prefill_end = pl.col("end_ns").filter(pl.col("phase") == _PREFILL).max()
+        # What a request evicts for others is no part of its own wait.
         own = rows.filter(~pl.col("move").is_in(_FOR_OTHERS))
         self._requests.append(own.group_by("request_id").agg(pl.min("due_ns"), prefill_end))
 

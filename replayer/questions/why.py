@@ -16,6 +16,7 @@ def diagnose(evidence: PlanEvidence) -> list[Finding]:
     found: list[Finding] = []
     if not evidence.count("prompt_tokens"):
         return found
+    # In their order: a later cause looks at the findings before it.
     for cause in REUSE_CAUSES + (CAUSES if evidence.reuse.reused_tokens else ()):
         found += cause.find(evidence, found)
     return found

@@ -115,9 +115,7 @@ def test_json_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
     [
         ("bar", True, "xterm", "", Bar),
         ("bar", True, "xterm", "true", PlainLines),
-        ("bar", True, "dumb", "", PlainLines),
         ("bar", False, "xterm", "", PlainLines),
-        ("lines", True, "xterm", "", PlainLines),
         ("json", True, "xterm", "", JsonLines),
         ("off", True, "xterm", "", TerminalScreen),
     ],

@@ -8,7 +8,7 @@ import pytest
 from tests.replayer.arrangements.tiers import Op
 from tests.replayer.order_ledgers import Load
 from tests.replayer.prediction.oracle import Decided, Limits, Row, predict
-from tests.replayer.prediction.stations import cost_at, factor, mix, quantile
+from tests.replayer.prediction.stations import factor, mix, quantile
 from tests.replayer.prediction.tasks import Planned
 
 CPU, NVME = 1, 2
@@ -93,12 +93,6 @@ def test_a_write_slows_a_read_down() -> None:
         taken, [[store(0)], [store(1, size=2 * KB)], [hit(0)]], profile(write=before, weights=(0.5, 0.0)),
     )  # fmt: skip
     assert spans(rows) == {0: (0, 500), 1: (500, 1500), 2: (1000, 2167)}
-    # With R = 1 the write has load 2 from 1,000 on: 1,000 bytes are left, 1 ns each, to 2,000. So the read has load
-    # 1.5 till 2,000, when it has 666.7 bytes; the rest takes 333.3 ns.
-    rows = rows_of(
-        taken, [[store(0)], [store(1, size=2 * KB)], [hit(0)]], profile(write=before, weights=(0.5, 1.0)),
-    )  # fmt: skip
-    assert spans(rows) == {0: (0, 500), 1: (500, 2000), 2: (1000, 2334)}
 
 
 def test_a_small_object_waits_for_the_turn_of_a_large_one() -> None:
@@ -126,11 +120,6 @@ def test_stages_have_shares_of_their_own() -> None:
     rows = rows_of(ops(("write", 0, 0), ("write", 1, 1500)), moves, profile(write=write))
     assert spans(rows) == {0: (0, 7500), 1: (1500, 8500)}
     assert [(row.write_ns, row.device_write_ns) for row in rows] == [(7500, 6500), (7000, 6000)]
-
-
-def test_costs_between_and_beyond_the_points() -> None:
-    loads, costs = (1.0, 2.0, 4.0), (10.0, 12.0, 20.0)
-    assert [cost_at(loads, costs, x) for x in (0.5, 1, 1.5, 2, 3, 4, 6)] == [10, 10, 11, 12, 16, 20, 30]
 
 
 def test_the_factor() -> None:
@@ -163,8 +152,6 @@ def test_what_a_worker_does_besides() -> None:
     assert [(row.verify_ns, row.worker, row.ready_ns, row.waited_for) for row in rows] == [
         (100, 0, 0, None), (50, 1, 1100, "data"),
     ]  # fmt: skip
-    rows = rows_of(taken, [[store(0)], [hit(0)]], profile(cpu=(1, 0.1, 0.05, 0.01)), verify=False)
-    assert [row.verify_ns for row in rows] == [100, 0]
     # Two that make their bytes share the core: 2 x 100 ns.
     rows = rows_of(ops(("write", 0, 0), ("write", 1, 0)), [[store(0)], [store(1)]], profile(cpu=(1, 0.1, 0, 0)))
     assert [row.verify_ns for row in rows] == [200, 200]
@@ -211,12 +198,3 @@ def test_a_cut() -> None:
     assert [(row.op_id, row.end_ns) for row in rows] == [(0, 1000), (1, 2000), (1, 2000), (1, 3000)]
     rows = rows_of(taken, moves, profile(), Load("open", 1), duration_ns=1500, drain_ns=100)
     assert [(row.op_id, row.end_ns) for row in rows] == [(0, 1000), (1, 2000)]
-
-
-def test_the_warm_up() -> None:
-    """With a time, it is the ops up to the highest that was issued by then."""
-    taken, moves = ops(("write", 0, 0), ("write", 1, 0), ("write", 2, 0)), [[store(key)] for key in range(3)]
-    rows = rows_of(taken, moves, profile(), Load("open", 1), warmup_ns=1500)
-    assert [row.warmup for row in rows] == [True, True, False]
-    rows = rows_of(taken, moves, profile(), Load("open", 1), warmup_ops=1)
-    assert [row.warmup for row in rows] == [True, False, False]

@@ -51,33 +51,15 @@ def test_the_cpu_table_may_also_be_a_tier() -> None:
     assert profile.tiers["cpu"] == profile.tiers["nvme"]
 
 
-def test_a_file_is_loaded_by_its_path(tmp_path: Path) -> None:
-    path = tmp_path / "drive.toml"
-    path.write_text(MEASURED)
-    assert load_profile(path) == parse_profile("x", MEASURED)
-
-
 WRONG = [
     ("latency_us = [80.0, 82.0]", "latency_us = [80.0]", "nvme.read: in_flight has 2 values"),
-    ("latency_us = [80.0, 82.0]", "latency_us = [-1, 2]", "nvme.read.latency_us[0] is -1"),
     ("latency_us = [80.0, 82.0]", "latency_us = [1, 1e-9]", "nvme.read has a time below 1e-06 us"),
     ("bandwidth_gb_s = [1.2, 2.3]", "bandwidth_gb_s = [0, 2.3]", "nvme.read.bandwidth_gb_s[0] is 0"),
-    ("open_us = [5.1, 5.3]\n", "", "nvme.read.open_us is missing"),
-    (
-        "open_us = [5.1",
-        "opens_us = 3\nopen_us = [5.1",
-        "nvme.read.opens_us is unknown; did you mean nvme.read.open_us?",
-    ),
     ("in_flight = [1.0, 2.0]", "in_flight = [2.0, 3.0]", "nvme.read: in_flight is not ascending from 1"),
-    ("in_flight = [1.0, 2.0]", f"in_flight = {[*range(1, 18)]}", "write a list of 1 to 16"),
     ("[0.9, 0.93,", "[0.94, 0.93,", "nvme.read: spread has a list that is not nine ascending numbers"),
     ("smallest_bytes = 65536", "smallest_bytes = 99_999_999", "nvme: smallest_bytes is more than largest_bytes"),
-    ('layout = "files"', 'layout = "file"', "conditions.layout is 'file'; write files, null or slab"),
-    ("cores = 2", "cores = 0", "cpu.cores is 0"),
     ("profile_version = 2", "profile_version = 1", "profile_version is 1, not 2; measure again"),
-    ('kind = "measured"', 'kind = "guess"', "kind is 'guess'; write data sheet, estimated or measured"),
     ('kind = "measured"', 'kind = "data sheet"', "source is missing"),
-    ("[conditions]", "[condition]", "condition is unknown; did you mean conditions?"),
     ("[nvme.read]", "[disk.read]", "nvme.read is missing"),
     ("[conditions]", '[cells]\ncolumns = ["x"]\nrows = [[1]]\n[conditions]', "cells[0].x is unknown"),
 ]
@@ -96,7 +78,6 @@ def test_what_is_wrong_is_refused_with_file_table_and_key(old: str, new: str, pr
     ("old", "new", "problem"),
     [
         ("bandwidth_gb_s = 7.0", "bandwidth_gb_s = 1.0", "nvme.read: bandwidth_gb_s is less than stream_gb_s"),
-        ("stream_gb_s = 1.5", "", "nvme.read.stream_gb_s is missing"),
         ("latency_us = 80.0", "in_flight = [1.0]\nlatency_us = 80.0", "nvme.read.in_flight is unknown"),
     ],
 )

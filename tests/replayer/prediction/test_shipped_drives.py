@@ -3,7 +3,6 @@
 import re
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,10 +18,6 @@ def text_of(name: str) -> str:
     return Path(ROOT / "replayer" / "drives" / f"{name}.toml").read_text()
 
 
-def content_of(name: str) -> dict[str, Any]:
-    return tomllib.loads(text_of(name))
-
-
 def test_some_ship_and_the_page_names_them() -> None:
     page = (ROOT / "docs" / "predicting.md").read_text()
     assert len(shipped_profiles()) >= 6
@@ -30,23 +25,18 @@ def test_some_ship_and_the_page_names_them() -> None:
 
 
 @pytest.mark.parametrize("name", shipped_profiles())
-def test_drive_says_what_it_is_and_where_it_is_from(name: str) -> None:
+def test_a_drive_is_a_whole_machine_and_says_where_it_is_from(name: str) -> None:
     profile = load_profile(name)
     assert (profile.name, profile.kind, profile.conditions) == (name, "estimated", None)
+    assert set(profile.tiers) == {"gpu", "cpu", "nvme"}
     assert re.search(r"read on \d{4}-\d\d-\d\d$", profile.source)
     header = text_of(name).partition("profile_version")[0]
     assert re.search(r"#   https?://", header)
 
 
 @pytest.mark.parametrize("name", shipped_profiles())
-def test_drive_is_a_whole_machine(name: str) -> None:
-    profile = load_profile(name)
-    assert set(profile.tiers) == {"gpu", "cpu", "nvme"}
-
-
-@pytest.mark.parametrize("name", shipped_profiles())
 @pytest.mark.parametrize(("way", "share"), [("read", READ_SHARE), ("write", WRITE_SHARE)])
 def test_stream_follows_from_latency_and_bandwidth(name: str, way: str, share: float) -> None:
-    station = content_of(name)["nvme"][way]
+    station = tomllib.loads(text_of(name))["nvme"][way]
     alone_ns = station["latency_us"] * 1e3 + MIB / (share * station["bandwidth_gb_s"])
     assert station["stream_gb_s"] == pytest.approx(MIB / alone_ns, abs=0.005)

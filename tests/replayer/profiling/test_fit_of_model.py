@@ -103,12 +103,8 @@ def test_residuals_are_those_of_the_cells() -> None:
     for cell in profile.cells:
         assert cell.residual == pytest.approx(cell.model_us / cell.measured_us - 1, abs=0.001)
         assert cell.low_us <= cell.measured_us <= cell.high_us
+    nvme, sizes = profile.tiers["nvme"], {cell.bytes for cell in profile.cells}
+    assert (nvme.smallest_bytes, nvme.largest_bytes) == (min(sizes), max(sizes))
     judged = [abs(cell.residual) for cell in profile.cells if cell.bytes in range(*JUDGED_BYTES)]
     # Medians of five rounds have 0.54 of a run's deviation, and the fit follows them in part.
     assert 0.1 * CPU_NOISE < np.median(judged) < 0.54 * CPU_NOISE
-
-
-def test_a_profile_is_for_the_sizes_that_were_measured() -> None:
-    nvme = fit(0.0).tiers["nvme"]
-    sizes = {cell.bytes for cell in fit(0.0).cells}
-    assert (nvme.smallest_bytes, nvme.largest_bytes) == (min(sizes), max(sizes))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from replayer.arrangements.loading import load_arrangement, shipped_names
 from replayer.models.geometry import TokenBytes
 from replayer.planning.plan import Plan, PlanOptions
-from replayer.questions.cells import CellPlanner, GridCell, LoadedTrace
+from replayer.questions.cells import CellPlanner, GridCell
 from replayer.schema import MOVES
 from tests.replayer.ordering import strategies
 from tests.replayer.questions.counting_oracle import Decided, Oracle
@@ -25,7 +25,7 @@ SECOND = 10**9
 
 def simulated(trace: Trace, *options: PlanOptions, threads: int = 1, hashes: bool = False) -> list[dict[str, Any]]:
     cells = [GridCell(number, "test", one) for number, one in enumerate(options)]
-    return CellPlanner(LoadedTrace.load(trace, cells), threads, hashes=hashes).plan_all(cells)
+    return CellPlanner(trace, cells, threads, hashes=hashes).plan_all()
 
 
 def decided(plan: Plan) -> list[Decided]:

@@ -83,10 +83,7 @@ def test_loading_is_weighed_if_both_rates_are_known(trace: Path) -> None:
         ([], "--hit-rate 0.9"),
         (["--hit-rate", 90], "--hit-rate 90: "),
         (["--hit-rate", 0.9, "--price-dram", 3], "--price-nvme"),
-        (["--hit-rate", 0.9, "--price-nvme", 3], "--price-dram"),
-        (["--hit-rate", 0.9, "--price-nvme", -3, "--price-dram", 1], "--price-nvme"),
         (["--hit-rate", 0.9, "--cpu-mem-gb", 3, "--storage-capacity-gb", 4], "leave --cpu-mem-gb or "),
-        (["--hit-rate", 0.9, "-o", "nowhere/size.html"], "-o nowhere/size.html: "),
     ],
 )
 def test_wrong_usage_names_the_flag(trace: Path, words: list[object], expected: str) -> None:

@@ -85,21 +85,15 @@ def test_flags_override_the_file(run: Run, place: Path, tmp_path: Path) -> None:
 
 
 REFUSED = {
-    "no TOML": ("trials = [", "grid.toml: is not TOML"),
     "an unknown key": (f"trails = 2\n{CASE}", "grid.toml: trails is unknown; did you mean trials?"),
     "an unknown flag": (f"{CASE}wokers = 2\n", "grid.toml, case a: wokers is unknown; did you mean workers?"),
     "a flag that the series sets": (f"{CASE}cache_dir = '/mnt'\n", "grid.toml, case a: cache_dir is unknown; "),
     "not a choice": (f"{CASE}pace = 'fast'\n", "grid.toml, case a: Invalid value for '--pace': 'fast' is not one of "),
-    "no case": ("trials = 2\n", "grid.toml: case is missing"),
     "two cases with one name": (CASE + CASE, "grid.toml: two cases have the name a; give each its own."),
     "no recipe": ('[[case]]\nrecipe = "x.toml"\n', "grid.toml, case case_1: {place}/x.toml does not exist"),
     "neither recipe nor trace": ('[[case]]\nmodel = "tiny-1b"\n', "case case_1: the case must name either "),
     "both recipe and trace": (f'{CASE}recipe = "quick.parquet"\n', "case a: the case must name either "),
     "a path as a name": (CASE.replace('"a"', '"../a"'), "grid.toml, case ../a: name = '../a' must consist of"),
-    "a size of no tier": (
-        f"{CASE}workers = '2x'\n",
-        "case a: Invalid value for '--workers': '2x' is not a whole number",
-    ),
 }
 
 
