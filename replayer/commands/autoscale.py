@@ -1,12 +1,11 @@
 """`replayer autoscale`: find how many users a system carries."""
 
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from replayer.commands.shared.prediction_options import load_system, prediction_options, refuse_trials
+from replayer.commands.shared.prediction_options import choose_means, prediction_options
 from replayer.commands.shared.screens import choose_screen
 from replayer.commands.shared.series_options import series_options
 from replayer.experiments.steps import MOST_TRIALS, Step
@@ -18,7 +17,7 @@ from replayer.options.command_line import (
     parse_words,
 )
 from replayer.options.declaring import one_of
-from replayer.options.types import SHARE, whole_number
+from replayer.options.types import PLAIN, SHARE, whole_number
 from tracegen.console.command_line import SECONDS, Quantity
 from tracegen.console.commands import command, option_group
 from tracegen.errors import InputError, format_count
@@ -48,7 +47,7 @@ if TYPE_CHECKING:
     ),
     click.option(
         "--target",
-        type=float,
+        type=Quantity(PLAIN),
         default=200,
         show_default=True,
         metavar="VALUE",
@@ -121,13 +120,11 @@ def autoscale(
     from replayer.experiments.autoscale import autoscale as search_users
     from replayer.experiments.autoscale import describe_metric
     from replayer.experiments.children import run_analysis
-    from replayer.experiments.series import ReplayMeans, Series
+    from replayer.experiments.series import Series
     from tracegen.schema import Trace
 
-    system = load_system(predict, search.pop("speed"), "predict")
-    means = ReplayMeans(cache_dir, profile=predict, system=system)
-    if system is not None:
-        refuse_trials()
+    means = choose_means(predict, search.pop("speed"), cache_dir=cache_dir)
+    if means.system is not None:
         search["trials"] = 1
     settings = _resolve_search(trace, forwarded_words(), **search)
     means.check_flags(settings.flags)
@@ -164,8 +161,6 @@ def _resolve_search(
     """Return the settings of a search, whose flags are known to be valid."""
     from replayer.experiments.autoscale import SearchSettings
 
-    if not math.isfinite(others["target"]):
-        raise InputError("is not a limit", "pass a number", subject=others["target"], setting="target")
     if target_saturation is not None and mode == "qos":
         raise InputError(
             "it is for `mode=capacity`", "for qos, pass `metric` and `target`", setting="target_saturation"

@@ -1,7 +1,6 @@
 """`replayer run`: execute a trace on real tiers, alone or as a rank, in one or several trials."""
 
 import json
-import os
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -119,9 +118,6 @@ def _name_trials(output: Path, repeat: int, *, force: bool) -> list[Path]:
             "trials cannot be numbered in this name", "name a directory to make", setting="output", subject=output
         )
     directories = [output.with_name(f"{output.name}-{number}") for number in range(1, repeat + 1)]
-    existing = [directory for directory in directories if os.path.lexists(directory)]
-    if existing and not force:
-        raise InputError("the directory exists", "name another with `output`, or pass `force`", subject=existing[0])
     for directory in directories:  # all of them before the first trial, which may take hours
         check_free(directory, force=force)
     return directories

@@ -33,7 +33,8 @@ _OWN_DEFAULTS: Final = {"cpu_mem_gb": "found", "storage_capacity_gb": "found", "
     "--hit-rate 90% --dwpd 1 --nvme-gib-s 7",
     click.option(
         "--hit-rate",
-        type=Quantity(SHARE, Decimal),
+        type=Quantity(SHARE, Decimal, low=1e-9, high=1),
+        required=True,
         metavar="SHARE",
         help="The least hit rate: 0.9, or 90%.",
     ),
@@ -107,12 +108,6 @@ def _read_wanted(flags: Mapping[str, Any]) -> "Wanted":
     """Read the targets and decisions; refuse those that contradict each other."""
     from replayer.questions.sizes import Wanted
 
-    rate = flags["hit_rate"]
-    if rate is None:
-        raise InputError("no hit rate is asked for", "pass one, such as `hit_rate=0.9`")
-    if not 0 < rate <= 1:
-        problem = "is not a share from 0 to 1"
-        raise InputError(problem, "write 0.9 or 90%", subject=rate, setting="hit_rate")
     if flags["cpu_mem_gb"] is not None and flags["storage_capacity_gb"] is not None:
         raise InputError(
             "both sizes are given, so there is nothing to find",

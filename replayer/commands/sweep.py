@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from replayer.commands.shared.prediction_options import load_system, prediction_options, refuse_trials
+from replayer.commands.shared.prediction_options import choose_means, prediction_options
 from replayer.commands.shared.screens import choose_screen
 from replayer.commands.shared.series_options import series_options
 from replayer.options.command_line import option_words
@@ -93,16 +93,11 @@ def sweep(
     scenarios, submission-full, submission-smoke. After an interruption, the same command continues:
     complete trials are not replayed again.
     """
-    from replayer.experiments.series import ReplayMeans, Series
+    from replayer.experiments.series import Series
     from replayer.experiments.sweep import find_sweep, load_sweep, run_sweep
 
-    profile = means.pop("predict")
-    system = load_system(profile, means.pop("speed"), "predict")
-    if system is not None:
-        refuse_trials()
-        trials = 1
-    chosen = ReplayMeans(profile=profile, system=system, **means)
-    loaded = load_sweep(find_sweep(grid), trials, overrides, names)
+    chosen = choose_means(means.pop("predict"), means.pop("speed"), **means)
+    loaded = load_sweep(find_sweep(grid), 1 if chosen.system else trials, overrides, names)
     for case in loaded.cases:
         chosen.check_flags(case.flags)
     room = loaded.choose_room(output, chosen)

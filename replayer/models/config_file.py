@@ -140,8 +140,7 @@ def _describe_state(config: Mapping[str, Any]) -> LayerCache:
         names = [f"linear_{name}" for name in (*parts, "conv_kernel_dim")]
         return delta_net(*[*_read_numbers(config, *names), state_bytes])
     if linear := config.get("linear_attn_config"):  # Kimi Linear: its state is always float32
-        heads, head_dim = _read_numbers(linear, "num_heads", "head_dim")
-        (kernel,) = _read_numbers(linear, "short_conv_kernel_size")
+        heads, head_dim, kernel = _read_numbers(linear, "num_heads", "head_dim", "short_conv_kernel_size")
         return delta_net(heads, head_dim, heads, head_dim, kernel, 4)
     if "linear_num_heads" in config:  # Kimi Linear, as transformers 5 writes it
         heads, head_dim = _read_numbers(config, "linear_num_heads", "linear_head_dim")

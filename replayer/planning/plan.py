@@ -7,7 +7,7 @@ and no randomness.
 
 import ctypes
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Final
@@ -248,22 +248,20 @@ class Plan:
         fingerprint = PlanHash(self.options.plan_version)
         planned = 0
         with ThreadPoolExecutor(1) as pool:  # hashing releases the GIL, as planning does
-            hashing: Future[None] | None = None
+            hashing = pool.submit(lambda: None)
             planner = self.planner()
             for stretch in planner.stretches():
                 moves = counts.list_moves(stretch)
                 positions = self._positions(stretch, planned)
                 ends = np.cumsum(stretch.ops["moves"])
-                if hashing is not None:
-                    hashing.result()
+                hashing.result()  # one stretch of moves at a time waits in memory
                 blocks = positions // CHECKPOINT_OPS
                 hashing = pool.submit(fingerprint.update, moves, blocks, ends)
                 for look in looks:
                     look(stretch, positions, moves)
                 planned += len(stretch.ops)
                 advance(len(stretch.ops))
-            if hashing is not None:
-                hashing.result()
+            hashing.result()
         counts.account = planner.account()
         return PlanSummary.of(counts, fingerprint)
 

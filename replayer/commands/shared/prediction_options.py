@@ -1,7 +1,7 @@
 """The options of commands that may predict replays."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,6 +11,7 @@ from tracegen.console.commands import Decorator, Name, option_group
 from tracegen.errors import InputError
 
 if TYPE_CHECKING:
+    from replayer.experiments.series import ReplayMeans
     from replayer.run.predicted import AssumedSystem
 
 
@@ -71,9 +72,16 @@ def load_system(
     return None
 
 
-def refuse_trials() -> None:
-    """Refuse --trials next to --predict: each trial would be the same."""
-    source = click.get_current_context().get_parameter_source("trials")
-    if source is not click.core.ParameterSource.DEFAULT:
-        problem = "a prediction is the same each time"
-        raise InputError(problem, "leave `trials` out", setting="predict")
+def choose_means(predict: str | None, speeds: Mapping[Tier, float], **more: Any) -> "ReplayMeans":
+    """Return the means by which a series makes its replays, `more` of them as passed.
+
+    Raises:
+        InputError: --predict is passed with --trials, as each trial would be the same.
+    """
+    from replayer.experiments.series import ReplayMeans
+
+    system = load_system(predict, speeds, "predict")
+    trials_by = click.get_current_context().get_parameter_source("trials")
+    if system is not None and trials_by is not click.core.ParameterSource.DEFAULT:
+        raise InputError("a prediction is the same each time", "leave `trials` out", setting="predict")
+    return ReplayMeans(profile=predict, system=system, **more)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.replayer.arrangements import strategies
 from tests.replayer.arrangements.bystander import Bystander
 from tests.replayer.arrangements.oracle import Planner, Row, moves, steps
-from tests.replayer.arrangements.tiers import TIERS, Op, Table, Tier, Usable, ops_of
+from tests.replayer.arrangements.tiers import Op, Table, Tier, Usable, ops_of
 from tests.replayer.arrangements.tiers import exact_share as share
 
 traces = {
@@ -102,16 +102,3 @@ def by_op(ops: list[Op], rows: list[Row]) -> list[list[Row]]:
     for row in rows:
         found[row[0]].append(row)
     return list(found.values())
-
-
-@settings(max_examples=60)
-@given(**traces, table=strategies.tables())
-def test_a_tier_is_read_only_when_it_is_asked(
-    picks: list[Any], sizes: list[int], words: list[int], usable: Usable, table: Table
-) -> None:
-    ops = ops_of(strategies.columns(picks, sizes, words))
-    for planner in steps(ops, table, usable):
-        asked = planner.asks.get(planner.op.request, set(TIERS))
-        assert 0 in asked, "gpu is asked always"
-        for _, _, move, _, source, *_ in planner.rows[-planner.seq :]:
-            assert move not in {"hit", "promote"} or source in asked

@@ -165,37 +165,3 @@ def test_what_is_not_stored_does_not_break_a_prompt() -> None:
         table = f"chunk_tokens = 4\n[nvme]\nfetch_tokens = {tokens}"
         script = "w d 4 \n w a 3 q5 \n w b 5 q5 \n r a q6 \n r b q6 \n d d q6"
         assert play(script, table, (0, 8, 9))[5].startswith(move)
-
-
-@pytest.mark.parametrize(
-    ("policy", "victims"),
-    [("lru", "b c a"), ("fifo", "a b c"), ("lfu", "b c d"), ("clock", "b c a"), ("sieve", "b c d")],
-)
-def test_policies(policy: str, victims: str) -> None:
-    """a is read after b and c are written; then d, e, f evict one object each."""
-    script = "w a 1 \n w b 1 \n w c 1 \n r a \n w d 1 \n w e 1 \n w f 1"
-    found = play(script, f'[cpu]\npolicy = "{policy}"', (0, 3, 0))
-    assert [move.split()[1] for move in found[4:]] == victims.split()
-
-
-def test_a_touched_object_stays_in_its_place_under_sieve_and_goes_around_under_clock() -> None:
-    """a, b, c; a is read; d evicts b. Then e evicts c. For f, clock comes to a, sieve's hand to d, which was read, and to e."""
-    script = "w a 1 \n w b 1 \n w c 1 \n r a \n w d 1 \n r d \n w e 1 \n w f 1"
-    sieve, clock = (play(script, f'[cpu]\npolicy = "{name}"', (0, 3, 0)) for name in ("sieve", "clock"))
-    assert [sieve[i] for i in (4, 6, 7)] == [
-        "drop b cpu, store d → cpu",
-        "drop c cpu, store e → cpu",
-        "drop e cpu, store f → cpu",
-    ]
-    assert [clock[i] for i in (4, 6, 7)] == [
-        "drop b cpu, store d → cpu",
-        "drop c cpu, store e → cpu",
-        "drop a cpu, store f → cpu",
-    ]
-
-
-def test_leaf_lru_keeps_what_others_follow() -> None:
-    """a is the least recent, but b follows it in request 5; so c goes first, then b, then a."""
-    script = "w a 1 q5 \n w b 1 q5 \n w c 1 \n r b \n w d 1 q7 \n w e 1 q7 \n w f 1 q7"
-    found = play(script, '[cpu]\npolicy = "leaf-lru"', (0, 3, 0))
-    assert [move.split()[1] for move in found[4:]] == ["c", "b", "a"]

@@ -1,21 +1,17 @@
 """Integers that engines' projects published, as closed forms and as plans of tiny traces."""
 
-from decimal import Decimal
 from math import floor
 
 import numpy as np
 import pytest
 
-from replayer.arrangements.arrangement import Arrangement
-from replayer.arrangements.loading import make_arrangement
-from replayer.models.geometry import TokenBytes
-from replayer.planning.order import Order
-from replayer.planning.plan import Plan, PlanOptions
-from tests.replayer.arrangements.compiled_plan import rows_of
+from replayer.planning.plan import Plan
+from tests.replayer.arrangements.compiled_plan import arranged, rows_of
 from tests.support import traces
 from tracegen.schema import Columns
 
 PAGE = {"copies": "inclusive", "lookup": "contiguous", "chunk_tokens": 64, "unsaved_tokens": 1}
+UNLIMITED = (0, 1 << 40, 0)
 QWEN3_8B = 147_456
 """Bytes of KV cache per token: 36 layers × 8 heads × 128 elements × 2 (keys, values) × 2 bytes."""
 
@@ -40,19 +36,6 @@ def chat(rounds: int, asked: int, answered: int, users: int = 1) -> Columns:
     return batch
 
 
-def planned(
-    batch: Columns, arrangement: Arrangement, cpu_bytes: int, order: list[int] | None = None, unit: int = 1
-) -> Plan:
-    options = PlanOptions(
-        TokenBytes(unit),
-        (Decimal(0), Decimal(cpu_bytes) / 2**30, Decimal(0)),
-        headroom=Decimal(1),
-        arrangement=arrangement,
-        order=Order() if order is None else Order("run", "test", op_ids=np.array(order)),
-    )
-    return Plan(traces.Held(batch), options)
-
-
 def hit_shares(plan: Plan, batch: Columns) -> list[float]:
     """The share of each request's prompt tokens that hits spare."""
     stored = plan.workload._key["stored"]
@@ -66,14 +49,10 @@ def hit_shares(plan: Plan, batch: Columns) -> list[float]:
     return [float(share) for share in spared / asked]
 
 
-def sglang(**cpu: object) -> Arrangement:
-    return make_arrangement("pages", PAGE | {"cpu": cpu})
-
-
 def test_a_client_of_sglang_hits_all_but_a_partial_page() -> None:
     """sglang#33984: 4,096 tokens a turn, 1 generated, pages of 64."""
     batch = chat(9, 4096, 1)
-    shares = hit_shares(planned(batch, sglang(), 1 << 40), batch)
+    shares = hit_shares(arranged(batch, PAGE, UNLIMITED), batch)
     published = [0, 0.499939, 0.666558, 0.749863, 0.799844, 0.833164, 0.856964, 0.874813, 0.888696]
     closed = [64 * max(0, floor((4097 * r - 1) / 64)) / (4096 + 4097 * r) for r in range(9)]
     assert shares == pytest.approx(closed, abs=1e-15)
@@ -83,7 +62,7 @@ def test_a_client_of_sglang_hits_all_but_a_partial_page() -> None:
 def test_many_clients_of_sglang_hit_alike() -> None:
     """sglang#27010: 128 clients, 512 tokens a turn, 64 generated: 9r − 1 of 9r + 8 pages."""
     batch = chat(5, 512, 64, users=128)
-    shares = hit_shares(planned(batch, sglang(), 1 << 40), batch)
+    shares = hit_shares(arranged(batch, PAGE, UNLIMITED), batch)
     for request, share in enumerate(shares):
         turn = request // 128
         assert share == pytest.approx(max(0, 9 * turn - 1) / (9 * turn + 8), abs=1e-15)
@@ -100,11 +79,9 @@ def test_sglang_refuses_half_of_the_prefetches() -> None:
     for begin in range(0, 24, 8):
         order += [24 + 2 * request for request in range(begin, begin + 8)]
         order += [24 + 2 * request + 1 for request in range(begin, begin + 8)]
-    arrangement = make_arrangement(
-        "prefetch",
-        {"copies": "inclusive", "lookup": "contiguous", "cpu": {"fetch_tokens": 256, "fetch_in_flight": limit}},
-    )
-    plan = planned(batch, arrangement, 1 << 40, order)
+    limits = {"fetch_tokens": 256, "fetch_in_flight": limit}
+    table = {"copies": "inclusive", "lookup": "contiguous", "cpu": limits}
+    plan = arranged(batch, table, UNLIMITED, order=order)
     shares = hit_shares(plan, batch)[24:]
     assert limit // asked == 4, "four of eight requests may fetch"
     assert sorted(shares) == [0] * 12 + [known / asked] * 12
@@ -116,7 +93,7 @@ def test_the_working_set_of_mooncakes_page_outgrows_its_pool_in_round_7() -> Non
     pool = 80 * 10**9
     batch = chat(10, 4096, 0, users=20)
     assert 20 * 6 * 4096 * QWEN3_8B <= pool < 20 * 7 * 4096 * QWEN3_8B == 84_557_168_640
-    plan = planned(batch, make_arrangement("pool", {"lookup": "contiguous"}), pool, unit=QWEN3_8B)
+    plan = arranged(batch, {"lookup": "contiguous"}, (0, pool, 0), QWEN3_8B)
     shares = np.array(hit_shares(plan, batch)).reshape(10, 20).mean(1)
     whole = np.arange(10) / (np.arange(10) + 1)
     assert shares[:6] == pytest.approx(whole[:6])

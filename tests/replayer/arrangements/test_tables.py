@@ -124,18 +124,6 @@ def rules_of(arrangement: Arrangement, usable: Any = (100, 1001, None), token_by
     return make_rules(arrangement, usable, capacity, token_bytes, is_contiguous=True, first_writes=False)
 
 
-def test_the_waterfall_has_no_limits() -> None:
-    rules = rules_of(WATERFALL)
-    assert [tier.usable for tier in rules.tier] == [100, 1001, UNLIMITED]
-    assert [tier.capacity for tier in rules.tier] == [200, 2002, UNLIMITED]
-    for tier in rules.tier:
-        assert (tier.high, tier.low, tier.evict_ppm, tier.user_quota) == (UNLIMITED, UNLIMITED, 0, UNLIMITED)
-        assert (tier.fetch_tokens, tier.fetch_in_flight) == (0, UNLIMITED)
-        assert (tier.down, tier.up, tier.policy, tier.admit_touches, tier.admit_table) == (0, 0, 0, 1, 0)
-    assert (rules.inclusive, rules.contiguous, rules.first_writes, rules.with_room, rules.touch_all) == (0, 1, 0, 0, 0)
-    assert (rules.ttl_ns, rules.pinned) == (0, 0)
-
-
 def test_shares_are_exact_decimals() -> None:
     """0.3 x 1001 = 300.3; 0.29 x 100 = 29, and 28.999… in binary; 0.8 x (1001 - 100) / 7 = 102.97…"""
     tier = TierRules(high=0.3, low=0.29, evict_share=0.000001, user_quota=0.29, fetch_share=0.8)

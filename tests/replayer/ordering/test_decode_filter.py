@@ -72,14 +72,6 @@ def taken(batch: Columns, selection: Selection, size: int) -> list[tuple[int, in
     return list(zip(ops.op_ids().tolist(), ops._op["new_tokens"].tolist(), strict=True))
 
 
-@pytest.mark.parametrize("mode", ["once", "none"])
-def test_decode_filter_keeps_every_generated_token(mode: Any) -> None:
-    steps = [("w", 0, 4), ("w", 1, 4), ("d", 0, 4), ("d", 1, 4), ("d", 0, 4), ("d", 0, 4), ("d", 1, 4)]
-    batch = traces.columns(steps, [0, 1, 0, 1, 0, 0, 1], new_tokens=[0, 0, 1, 2, 4, 8, 16])
-    expected = {"once": {0: 0, 1: 0, 2: 13, 3: 18}, "none": {0: 13, 1: 18}}
-    assert dict(taken(batch, Selection(mode), 2)) == expected[mode]
-
-
 LINES = "Timestamp,Operation,Object_Size_Bytes,Tier,Key,Phase\n1,Write,64,Tier-2,a,Prefill\n2,Read,64,Tier-2,a,Decode\n"
 
 
