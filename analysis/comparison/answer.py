@@ -213,23 +213,29 @@ def answer_statistics(
         runs: lines on the runs of the system.
         found: entries of its JSON beside the statistics; `warnings` is one.
     """
-    records, rows = [], []
-    for metric, one in product(metrics, configurations):
-        for system, trials in one.trials.items():
-            stats = one.statistics(system, metric)
-            about = {
-                "configuration": one.name,
-                "system": system,
-                "predicted": any(trial.summary.prediction for trial in trials),
-                "metric": metric,
-                "unit": get_unit(metric),
-            }
-            records.append(about | asdict(stats))
-            label = f"{metric}, {one.name}" if len(configurations) > 1 else metric
-            mean, least, sd, *others = map(
-                format_number, (stats.mean, stats.more_than, stats.sd, stats.median, stats.low, stats.high)
-            )
-            rows.append([label, stats.n, mean if stats.more_than is None else f"> {least}", sd, stats.cv, *others])
+    records = [
+        {
+            "configuration": one.name,
+            "system": system,
+            "predicted": any(trial.summary.prediction for trial in trials),
+            "metric": metric,
+            "unit": get_unit(metric),
+            **asdict(one.statistics(system, metric)),
+        }
+        for metric, one in product(metrics, configurations)
+        for system, trials in one.trials.items()
+    ]
+    rows = [
+        [
+            f"{row['metric']}, {row['configuration']}" if len(configurations) > 1 else row["metric"],
+            row["n"],
+            format_number(row["mean"]) if row["more_than"] is None else f"> {format_number(row['more_than'])}",
+            format_number(row["sd"]),
+            row["cv"],
+            *(format_number(row[name]) for name in ("median", "low", "high")),
+        ]
+        for row in records
+    ]
     count = sum(len(own) for one in configurations for own in one.trials.values())
     cut = "; runs were cut in time" if any(one.cut for one in configurations) else ""
     table = Table(
@@ -290,8 +296,8 @@ def _convert_configuration(one: Configuration, metrics: Sequence[str]) -> dict[s
     windows = {metric: {name: asdict(one.statistics(name, metric)) for name in one.trials} for metric in metrics}
     return {
         "name": one.name,
-        "trace_fingerprint": one.trace,
-        "users": one.users,
+        "trace_fingerprint": one.first.trace_fingerprint,
+        "users": one.first.users,
         "cut": one.cut,
         "same_plan": one.same_plan,
         "own_windows": windows,

@@ -2,9 +2,11 @@
 
 import difflib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain
 from typing import Final
+
+from msgspec import Struct
 
 from analysis.comparison.matching import Configuration, match_configurations
 from analysis.comparison.ratios import EQUAL_WORK, FAMILY, Measured, Ratio, compute_ratios, measure_configuration
@@ -12,9 +14,9 @@ from analysis.comparison.trials import (
     Systems,
     Trial,
     conditions_of,
+    describe_differing,
     drop_followers,
     find_differing,
-    format_condition,
 )
 from analysis.comparison.warnings import (
     QUIET,
@@ -41,8 +43,7 @@ LOAD: Final = frozenset(
 """Conditions of the work: systems that differ in one are compared only if the user says so."""
 
 
-@dataclass(frozen=True)
-class Pair:
+class Pair(Struct, frozen=True):
     """A system against the baseline.
 
     Attributes:
@@ -63,13 +64,13 @@ class Pair:
     name: str
     baseline: str
     why: str = ""
-    measured: list[Measured] = field(default_factory=list)
-    metrics: list[str] = field(default_factory=list)
-    ratios: dict[str, Ratio] = field(default_factory=dict)
-    each: dict[str, dict[str, Ratio]] = field(default_factory=dict)
-    varied: list[str] = field(default_factory=list)
-    unmatched: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
+    measured: list[Measured] = []
+    metrics: list[str] = []
+    ratios: dict[str, Ratio] = {}
+    each: dict[str, dict[str, Ratio]] = {}
+    varied: list[str] = []
+    unmatched: list[str] = []
+    warnings: list[str] = []
     disturbance: Disturbance = QUIET
 
     @property
@@ -226,17 +227,8 @@ def list_differing(systems: Iterable[Sequence[Trial]]) -> list[str]:
     return [name for name in differing if name not in mixed]
 
 
-def _describe_varied(systems: Mapping[str, Sequence[Trial]], names: Iterable[str]) -> list[str]:
-    """Describe conditions that differ between systems, with the value of each."""
-    known = {system: conditions_of(own[0]) for system, own in systems.items()}
-    texts = []
-    for name in names:
-        values = (
-            f"{format_condition(name, run.get(name), run.get('headroom'))} ({system})" for system, run in known.items()
-        )
-        against = " against ".join(values)
-        texts.append(f"{name.replace('usable_bytes.', 'size of ').replace('_', ' ')} {against}")
-    return texts
+def _describe_varied(systems: Systems, names: Iterable[str]) -> list[str]:
+    return describe_differing(names, {system: conditions_of(own[0]) for system, own in systems.items()})
 
 
 def select_metrics(summaries: Sequence[Summary], metrics: Sequence[str] | None) -> list[str]:

@@ -105,7 +105,7 @@ def measure_configuration(configuration: Configuration, metrics: Iterable[str]) 
     trials = configuration.trials
     works = {system: [read_work(trial.run, unit) for trial in own] for system, own in trials.items()}
     equal = find_equal_work(works, unit)
-    is_free = configuration.conditions.load.prefill_tok_s is None
+    is_free = configuration.first.conditions.load.prefill_tok_s is None
     if not equal.reason and unit == "tokens" and is_free and not equal.same_misses:
         equal = replace(equal, reason=_FREE, remedy=_PRICE)
     if equal.reason:

@@ -126,6 +126,18 @@ def format_condition(name: str, text: str | None, headroom: str | None = None) -
     return _format_throttle(text) if name == "throttle" else text.strip('"')
 
 
+def describe_differing(names: Iterable[str], runs: Mapping[str, ConditionTexts]) -> list[str]:
+    """Describe conditions with the value of each system, as "workers 8 (a) against 16 (b)"."""
+    texts = []
+    for name in names:
+        values = (
+            f"{format_condition(name, run.get(name), run.get('headroom'))} ({system})" for system, run in runs.items()
+        )
+        label = name.replace("usable_bytes.", "size of ").replace("_", " ")
+        texts.append(f"{label} {' against '.join(values)}")
+    return texts
+
+
 def name_condition(name: str, text: str | None, headroom: str | None = None) -> str:
     """Format a condition with its name; a model or an arrangement says what it is."""
     value = format_condition(name, text, headroom)

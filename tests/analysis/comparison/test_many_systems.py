@@ -32,7 +32,7 @@ def test_configurations_are_matched_with_the_baseline(craft: Craft) -> None:
         for side, users in (("a", (1, 2)), ("b", (2, 3)), ("c", (2, 3)))
     }
     a, b = sorted(compare(sides).pairs, key=lambda pair: pair.name)
-    assert [[one.conditions.plan.users for one in pair.configurations] for pair in (a, b)] == [[2], [2, 3]]
+    assert [[one.first.conditions.plan.users for one in pair.configurations] for pair in (a, b)] == [[2], [2, 3]]
     assert (len(a.unmatched), len(b.unmatched)) == (2, 0)
 
 
