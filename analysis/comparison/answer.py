@@ -25,6 +25,7 @@ from views.numbers import format_alike, format_number
 
 BRIEF: Final = (EQUAL_WORK, "wall_clock_tok_s", "nvme_read_gib_s", "nvme_read_p95_ms", "ttfb_p95_ms")
 """The metrics that have rows if there are several configurations or systems."""
+# Words of labels, and the shorter ones of a comparison.
 _SHORTER: Final = {
     "time to first byte (part of TTFT)": "storage part of TTFT",
     "prefill speed that reading from nvme beats": "break-even of nvme",
@@ -32,14 +33,13 @@ _SHORTER: Final = {
     " per request": "",
     " per object": "",
 }
-"""Words of labels, and the shorter ones of a comparison."""
+# The columns of CSV.
 _RECORD: Final[dict[str, Any]] = (
     dict.fromkeys(("configuration", "system", "baseline"), pl.String)
     | {"predicted": pl.Boolean, "metric": pl.String, "unit": pl.String}
     | dict.fromkeys(("mean", "baseline_mean", "ratio", "low", "high"), pl.Float64)
     | dict.fromkeys(("verdict", "winner", "why"), pl.String)
 )
-"""The columns of CSV."""
 
 
 class Row(NamedTuple):
@@ -72,6 +72,7 @@ def answer_comparison(comparison: Comparison, runs: Sequence[str], found: Mappin
     records = [row for pair in comparison.pairs for row in _list_records(comparison, pair)]
     return Answer(
         title=table.title,
+        # A table without rows is not shown, nor would its notes be.
         subject=[*runs, *([] if table.rows else notes)],
         sentence=describe_comparison(comparison),
         tables=[replace(table, name="ratios", title="Ratios at equal work", notes=notes)],
@@ -127,6 +128,7 @@ def list_rows(comparison: Comparison) -> list[Row]:
     compared = comparison.compared
     is_single = len(compared) == 1
     rows = []
+    # Every metric of every system and configuration would be hundreds of rows.
     for metric in compared[0].ratios if is_single and not compared[0].each else BRIEF:
         for pair in compared:
             if metric not in pair.ratios:
@@ -193,6 +195,7 @@ def _describe_span(measured: Measured, pair: Pair) -> Iterator[str]:
     amount = f"{equal.amount:,.0f} tokens of the trace"
     if equal.unit == "bytes":
         amount = f"{format_number(equal.amount / 2**30)} GiB"
+    # Trials that took as long to all digits shown have one time.
     ends = {system: dict.fromkeys(format_alike((min(spans), max(spans)))) for system, spans in equal.spans_s.items()}
     times = (f"{' to '.join(own)} s ({system})" for system, own in ends.items())
     yield f"{start}equal work: the first {amount} took {', '.join(times)}."

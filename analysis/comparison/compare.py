@@ -213,6 +213,7 @@ def _compare_pair(
 
 def _is_equal_work(measured: Sequence[Measured], metric: str) -> bool:
     """Return whether a metric has one value on both systems by construction, as counts have."""
+    # A metric of the system is judged even if both have the same value.
     if describe(metric).better_system is not None:
         return False
     each = (set(chain(*(one.values(system, metric) for system in one.metrics))) for one in measured)
@@ -222,6 +223,7 @@ def _is_equal_work(measured: Sequence[Measured], metric: str) -> bool:
 def list_differing(systems: Iterable[Sequence[Trial]]) -> list[str]:
     """Return the conditions that differ between systems and are the same in all runs of each."""
     each = [[conditions_of(trial) for trial in own] for own in systems]
+    # What differs within a system cannot tell systems apart.
     mixed = {name for own in each for name in find_differing(*own)}
     differing = find_differing(*(run for own in each for run in own))
     return [name for name in differing if name not in mixed]

@@ -126,6 +126,7 @@ def estimate_ratio(strata: Sequence[Stratum], systematic: float = 0.0) -> Estima
     """
     total = 0.0
     variances: list[tuple[float, int]] = []
+    # Configurations differ by more than trials do, so each is a stratum with a ratio of its own.
     for values, others in strata:
         logs = [[math.log(value) for value in own] for own in (values, others)]
         total += statistics.fmean(logs[0]) - statistics.fmean(logs[1])

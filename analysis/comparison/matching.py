@@ -28,8 +28,8 @@ from analysis.runs.run import Run
 from replayer.schema import CONDITION_GROUPS, TIERS
 from tracegen.errors import InputError
 
+# Most characters of a name that a system is given.
 LABEL: Final = 24
-"""Most characters of a name that a system is given."""
 _TIERS: Final = tuple(f"usable_bytes.{tier}" for tier in TIERS)
 _NO_TIERS: Final = [(name, "0") for name in _TIERS]
 
@@ -149,6 +149,7 @@ def _explain_stray(groups: Groups, system: str, key: Key) -> tuple[str, str]:
     other = next(name for name in groups if name != system)
     start = f"{runs} ({system}) matches nothing of {other}:"
     values = dict(key[1])
+    # The other group that differs the least is the one that was meant.
     near = min(
         (dict(own[1]) for own in groups[other] if own[0] == key[0]),
         key=lambda own: len(find_differing(values, own)),
@@ -240,6 +241,7 @@ def _are_names(names: Sequence[str]) -> bool:
 
 def _find_stem(names: list[str]) -> str:
     """Return what names begin with, without a number that they share in part: run of run-11 and run-12."""
+    # run-11 and run-12 share a digit, which says nothing.
     stem = os.path.commonprefix(names)  # noqa: RUF071 (names are no paths)
     if {*names} != {stem}:
         if any(name[len(stem) :][:1].isdigit() for name in names):

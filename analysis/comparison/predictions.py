@@ -37,8 +37,8 @@ OF_DEVICES: Final = CONDITION_GROUPS["devices"]
 """Conditions of the tiers, which a prediction has from its profile; all others are the load's."""
 ACCEPTED: Final = ("page cache",)
 """Kinds of doubt that invalidate a run as a measurement of a drive, but not as one of the model."""
+# Values of conditions that a profile does not record, such as how a tier was slowed down.
 _UNSAID: Final = (None, "null", "{}", "0", "0.0")
-"""Values of conditions that a profile does not record, such as how a tier was slowed down."""
 COLUMNS: Final = (
     "wall_clock_tok_s",
     "nvme_read_gib_s",
@@ -161,6 +161,7 @@ def check_predictions(
         if not trial.summary.is_valid
     ]
     for key, label in name_configurations(common, groups["measured"]).items():
+        # A prediction has no spread, so a second one would be another system.
         own, (prediction, *more) = (group[key] for group in groups.values())
         if more:
             problem = f"{prediction.run.path} and {more[0].run.path} predict the same replays"
@@ -196,6 +197,7 @@ def _check_pair(name: str, measured: Sequence[Trial], prediction: Trial) -> Iter
     info = prediction.summary.prediction
     if info is not None and info.speeds:
         yield f"{name}: predicted with {describe_profile(info)}: no replay was as fast."
+    # The profile decides the conditions of its devices; a replay under others is not what was predicted.
     own = conditions_of(prediction)
     differing = {}
     for conditions in map(conditions_of, measured):
@@ -225,6 +227,7 @@ def make_pair(name: str, measured: Sequence[Trial], prediction: Trial, metrics: 
 def compute_error(measured: Sequence[Summary], prediction: Summary, metric: str) -> PredictionError:
     """Compute the error of one metric of a prediction against measured trials."""
     values = [value for trial in measured if (value := trial.numbers.get(metric)) is not None]
+    # The median bears one disturbed trial of three.
     median = statistics.median(values) if values else None
     predicted = prediction.numbers.get(metric)
     return PredictionError(

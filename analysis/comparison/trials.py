@@ -117,6 +117,7 @@ def format_condition(name: str, text: str | None, headroom: str | None = None) -
     if name.startswith("usable_bytes."):
         if text == "null":
             return "unlimited"
+        # The headroom is taken off memory only: files need none.
         share = 1.0 if name == "usable_bytes.nvme" else float(json.loads(headroom or "null") or 1)
         return f"{int(text) / 2**30 / share:.3g} GiB"
     if name == "order" and text != "null":
@@ -222,6 +223,7 @@ def find_fault(run: Run, summary: Summary, accepted: Collection[str] = ()) -> st
         summary: its summary.
         accepted: kinds of doubt for which a run is a trial, though it is not valid.
     """
+    # A replay of a memory is no measurement of a drive, but tests a prediction.
     if any(doubt.invalidates and doubt.kind not in accepted for doubt in summary.doubts):
         return "; ".join(summary.findings)
     if any(info.executed_ops is None for info in run.infos):
