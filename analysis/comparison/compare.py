@@ -149,30 +149,33 @@ def compare_systems(
         if name == baseline:
             continue
         systems = {system: trials[system] for system in (name, baseline)}
-        if vary is not None:
-            pairs.append(_compare_pair(systems, vary, names, metrics or FAMILY))
-            continue
-        differing = list_differing(systems.values())
-        if why := _find_refusal(systems, [] if is_any_load else sorted(LOAD.intersection(differing))):
-            pairs.append(Pair(name, baseline, why))
-            continue
         try:
-            pairs.append(_compare_pair(systems, differing, names, metrics or FAMILY))
-        except InputError as error:  # a report of many systems shows those that can be compared
+            varied = _find_varied(systems, is_any_load=is_any_load) if vary is None else vary
+            pairs.append(_compare_pair(systems, varied, names, metrics or FAMILY))
+        except InputError as error:
+            if vary is not None:
+                raise
+            # A report of many systems shows those that can be compared.
             pairs.append(Pair(name, baseline, error.problem))
     # The ratio of equal work ranks, as rates over own windows divide different work.
     ordered = sorted(pairs, key=lambda pair: (pair.speed is None, -(pair.speed or 0.0)))
     return Comparison(baseline, {system: list(own) for system, own in trials.items()}, ordered)
 
 
-def _find_refusal(systems: Systems, of_load: Sequence[str]) -> str:
-    """Return why two systems cannot be compared, before any log is read; empty if they can."""
+def _find_varied(systems: Systems, *, is_any_load: bool) -> list[str]:
+    """Return the conditions that differ, as though the user had named them.
+
+    Raises:
+        InputError: the systems cannot be compared, which is known before any log is read.
+    """
     if missing := [system for system, own in systems.items() if not own]:
-        return f"no valid run of {' and '.join(missing)}"
-    if of_load:
-        return f"they ran another load: {'; '.join(_describe_varied(systems, of_load))}"
-    traces = [{trial.run.trace_fingerprint for trial in own} for own in systems.values()]
-    return "" if set.intersection(*traces) else "they replayed different traces"
+        raise InputError(f"no valid run of {' and '.join(missing)}")
+    differing = list_differing(systems.values())
+    if of_load := [] if is_any_load else sorted(LOAD.intersection(differing)):
+        raise InputError(f"they ran another load: {'; '.join(_describe_varied(systems, of_load))}")
+    if not set.intersection(*({trial.run.trace_fingerprint for trial in own} for own in systems.values())):
+        raise InputError("they replayed different traces")
+    return differing
 
 
 def _compare_pair(

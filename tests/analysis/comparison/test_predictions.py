@@ -71,7 +71,6 @@ def test_a_pair_is_shown_as_typed_in_either_order(craft: Craft) -> None:
     (row,) = [line.split() for line in lines if WALL in line]
     assert row[row.index(WALL) :] == [WALL, "104", "100", "to", "120", "90", "-13.5%"]
     assert typed(other, "--against", *trials).output == done.output
-    assert max(map(len, lines[5:])) <= 180
 
 
 # Several pairs
@@ -99,10 +98,8 @@ def test_pairs_are_found_by_their_conditions(craft: Craft) -> None:
 def test_json_and_csv_have_every_pair_and_metric(craft: Craft) -> None:
     trials, predictions = craft_pairs(craft)
     found = json.loads(typed(*trials, "--against", *predictions, "--json").stdout)
-    assert [len(found["runs"][side]) for side in ("measured", "predicted")] == [4, 4]
     last = found["pairs"][3]
     assert (last["measured"], last["predicted"]) == ([str(trials[3])], str(predictions[0]))
-    assert last["prediction"]["profile"] == "drive"
     assert last["errors"][WALL]["error"] == pytest.approx(-0.2)
     rows = list(csv.DictReader(typed(*trials, "--against", *predictions, "--csv").stdout.splitlines()))
     assert len(rows) == 4 * len(found["metrics"])
