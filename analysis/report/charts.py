@@ -234,7 +234,7 @@ def _arrange(data: Gathered, name: str, what: pl.Expr) -> pl.DataFrame:
     each `what` with a bar for each run.
     """
     rows = data.table(name)
-    # Runs of one plan have equal counts, and a panel for each would say so many times.
+    # Runs of one plan have equal counts: one panel shows them all.
     if len(data.shown) > 1 and not data.is_equal(name):
         return rows.with_columns(panel=what, y=pl.col("run"))
     first = next(iter(data.shown))
