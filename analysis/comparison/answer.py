@@ -25,6 +25,7 @@ from views.numbers import format_alike, format_number
 
 BRIEF: Final = (EQUAL_WORK, "wall_clock_tok_s", "nvme_read_gib_s", "nvme_read_p95_ms", "ttfb_p95_ms")
 """The metrics that have rows if there are several configurations or systems."""
+# Words of labels, and the shorter ones of a comparison.
 _SHORTER: Final = {
     "time to first byte (part of TTFT)": "storage part of TTFT",
     "prefill speed that reading from nvme beats": "break-even of nvme",
@@ -32,14 +33,13 @@ _SHORTER: Final = {
     " per request": "",
     " per object": "",
 }
-"""Words of labels, and the shorter ones of a comparison."""
+# The columns of CSV.
 _RECORD: Final[dict[str, Any]] = (
     dict.fromkeys(("configuration", "system", "baseline"), pl.String)
     | {"predicted": pl.Boolean, "metric": pl.String, "unit": pl.String}
     | dict.fromkeys(("mean", "baseline_mean", "ratio", "low", "high"), pl.Float64)
     | dict.fromkeys(("verdict", "winner", "why"), pl.String)
 )
-"""The columns of CSV."""
 
 
 class Row(NamedTuple):
@@ -72,6 +72,7 @@ def answer_comparison(comparison: Comparison, runs: Sequence[str], found: Mappin
     records = [row for pair in comparison.pairs for row in _list_records(comparison, pair)]
     return Answer(
         title=table.title,
+        # A table without rows is not shown, nor would its notes be.
         subject=[*runs, *([] if table.rows else notes)],
         sentence=describe_comparison(comparison),
         tables=[replace(table, name="ratios", title="Ratios at equal work", notes=notes)],
@@ -127,6 +128,7 @@ def list_rows(comparison: Comparison) -> list[Row]:
     compared = comparison.compared
     is_single = len(compared) == 1
     rows = []
+    # Every metric of every system and configuration would be hundreds of rows.
     for metric in compared[0].ratios if is_single and not compared[0].each else BRIEF:
         for pair in compared:
             if metric not in pair.ratios:
@@ -193,6 +195,7 @@ def _describe_span(measured: Measured, pair: Pair) -> Iterator[str]:
     amount = f"{equal.amount:,.0f} tokens of the trace"
     if equal.unit == "bytes":
         amount = f"{format_number(equal.amount / 2**30)} GiB"
+    # Trials that took as long to all digits shown have one time.
     ends = {system: dict.fromkeys(format_alike((min(spans), max(spans)))) for system, spans in equal.spans_s.items()}
     times = (f"{' to '.join(own)} s ({system})" for system, own in ends.items())
     yield f"{start}equal work: the first {amount} took {', '.join(times)}."
@@ -213,23 +216,29 @@ def answer_statistics(
         runs: lines on the runs of the system.
         found: entries of its JSON beside the statistics; `warnings` is one.
     """
-    records, rows = [], []
-    for metric, one in product(metrics, configurations):
-        for system, trials in one.trials.items():
-            stats = one.statistics(system, metric)
-            about = {
-                "configuration": one.name,
-                "system": system,
-                "predicted": any(trial.summary.prediction for trial in trials),
-                "metric": metric,
-                "unit": get_unit(metric),
-            }
-            records.append(about | asdict(stats))
-            label = f"{metric}, {one.name}" if len(configurations) > 1 else metric
-            mean, least, sd, *others = map(
-                format_number, (stats.mean, stats.more_than, stats.sd, stats.median, stats.low, stats.high)
-            )
-            rows.append([label, stats.n, mean if stats.more_than is None else f"> {least}", sd, stats.cv, *others])
+    records = [
+        {
+            "configuration": one.name,
+            "system": system,
+            "predicted": any(trial.summary.prediction for trial in trials),
+            "metric": metric,
+            "unit": get_unit(metric),
+            **asdict(one.statistics(system, metric)),
+        }
+        for metric, one in product(metrics, configurations)
+        for system, trials in one.trials.items()
+    ]
+    rows = [
+        [
+            f"{row['metric']}, {row['configuration']}" if len(configurations) > 1 else row["metric"],
+            row["n"],
+            format_number(row["mean"]) if row["more_than"] is None else f"> {format_number(row['more_than'])}",
+            format_number(row["sd"]),
+            row["cv"],
+            *(format_number(row[name]) for name in ("median", "low", "high")),
+        ]
+        for row in records
+    ]
     count = sum(len(own) for one in configurations for own in one.trials.values())
     cut = "; runs were cut in time" if any(one.cut for one in configurations) else ""
     table = Table(
@@ -290,8 +299,8 @@ def _convert_configuration(one: Configuration, metrics: Sequence[str]) -> dict[s
     windows = {metric: {name: asdict(one.statistics(name, metric)) for name in one.trials} for metric in metrics}
     return {
         "name": one.name,
-        "trace_fingerprint": one.trace,
-        "users": one.users,
+        "trace_fingerprint": one.first.trace_fingerprint,
+        "users": one.first.users,
         "cut": one.cut,
         "same_plan": one.same_plan,
         "own_windows": windows,

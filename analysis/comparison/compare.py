@@ -2,9 +2,11 @@
 
 import difflib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain
 from typing import Final
+
+from msgspec import Struct
 
 from analysis.comparison.matching import Configuration, match_configurations
 from analysis.comparison.ratios import EQUAL_WORK, FAMILY, Measured, Ratio, compute_ratios, measure_configuration
@@ -12,9 +14,9 @@ from analysis.comparison.trials import (
     Systems,
     Trial,
     conditions_of,
+    describe_differing,
     drop_followers,
     find_differing,
-    format_condition,
 )
 from analysis.comparison.warnings import (
     QUIET,
@@ -41,8 +43,7 @@ LOAD: Final = frozenset(
 """Conditions of the work: systems that differ in one are compared only if the user says so."""
 
 
-@dataclass(frozen=True)
-class Pair:
+class Pair(Struct, frozen=True):
     """A system against the baseline.
 
     Attributes:
@@ -63,13 +64,13 @@ class Pair:
     name: str
     baseline: str
     why: str = ""
-    measured: list[Measured] = field(default_factory=list)
-    metrics: list[str] = field(default_factory=list)
-    ratios: dict[str, Ratio] = field(default_factory=dict)
-    each: dict[str, dict[str, Ratio]] = field(default_factory=dict)
-    varied: list[str] = field(default_factory=list)
-    unmatched: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
+    measured: list[Measured] = []
+    metrics: list[str] = []
+    ratios: dict[str, Ratio] = {}
+    each: dict[str, dict[str, Ratio]] = {}
+    varied: list[str] = []
+    unmatched: list[str] = []
+    warnings: list[str] = []
     disturbance: Disturbance = QUIET
 
     @property
@@ -148,30 +149,33 @@ def compare_systems(
         if name == baseline:
             continue
         systems = {system: trials[system] for system in (name, baseline)}
-        if vary is not None:
-            pairs.append(_compare_pair(systems, vary, names, metrics or FAMILY))
-            continue
-        differing = list_differing(systems.values())
-        if why := _find_refusal(systems, [] if is_any_load else sorted(LOAD.intersection(differing))):
-            pairs.append(Pair(name, baseline, why))
-            continue
         try:
-            pairs.append(_compare_pair(systems, differing, names, metrics or FAMILY))
-        except InputError as error:  # a report of many systems shows those that can be compared
+            varied = _find_varied(systems, is_any_load=is_any_load) if vary is None else vary
+            pairs.append(_compare_pair(systems, varied, names, metrics or FAMILY))
+        except InputError as error:
+            if vary is not None:
+                raise
+            # A report of many systems shows those that can be compared.
             pairs.append(Pair(name, baseline, error.problem))
     # The ratio of equal work ranks, as rates over own windows divide different work.
     ordered = sorted(pairs, key=lambda pair: (pair.speed is None, -(pair.speed or 0.0)))
     return Comparison(baseline, {system: list(own) for system, own in trials.items()}, ordered)
 
 
-def _find_refusal(systems: Systems, of_load: Sequence[str]) -> str:
-    """Return why two systems cannot be compared, before any log is read; empty if they can."""
+def _find_varied(systems: Systems, *, is_any_load: bool) -> list[str]:
+    """Return the conditions that differ, as though the user had named them.
+
+    Raises:
+        InputError: the systems cannot be compared, which is known before any log is read.
+    """
     if missing := [system for system, own in systems.items() if not own]:
-        return f"no valid run of {' and '.join(missing)}"
-    if of_load:
-        return f"they ran another load: {'; '.join(_describe_varied(systems, of_load))}"
-    traces = [{trial.run.trace_fingerprint for trial in own} for own in systems.values()]
-    return "" if set.intersection(*traces) else "they replayed different traces"
+        raise InputError(f"no valid run of {' and '.join(missing)}")
+    differing = list_differing(systems.values())
+    if of_load := [] if is_any_load else sorted(LOAD.intersection(differing)):
+        raise InputError(f"they ran another load: {'; '.join(_describe_varied(systems, of_load))}")
+    if not set.intersection(*({trial.run.trace_fingerprint for trial in own} for own in systems.values())):
+        raise InputError("they replayed different traces")
+    return differing
 
 
 def _compare_pair(
@@ -212,6 +216,7 @@ def _compare_pair(
 
 def _is_equal_work(measured: Sequence[Measured], metric: str) -> bool:
     """Return whether a metric has one value on both systems by construction, as counts have."""
+    # A metric of the system is judged even if both have the same value.
     if describe(metric).better_system is not None:
         return False
     each = (set(chain(*(one.values(system, metric) for system in one.metrics))) for one in measured)
@@ -221,22 +226,14 @@ def _is_equal_work(measured: Sequence[Measured], metric: str) -> bool:
 def list_differing(systems: Iterable[Sequence[Trial]]) -> list[str]:
     """Return the conditions that differ between systems and are the same in all runs of each."""
     each = [[conditions_of(trial) for trial in own] for own in systems]
+    # What differs within a system cannot tell systems apart.
     mixed = {name for own in each for name in find_differing(*own)}
     differing = find_differing(*(run for own in each for run in own))
     return [name for name in differing if name not in mixed]
 
 
-def _describe_varied(systems: Mapping[str, Sequence[Trial]], names: Iterable[str]) -> list[str]:
-    """Describe conditions that differ between systems, with the value of each."""
-    known = {system: conditions_of(own[0]) for system, own in systems.items()}
-    texts = []
-    for name in names:
-        values = (
-            f"{format_condition(name, run.get(name), run.get('headroom'))} ({system})" for system, run in known.items()
-        )
-        against = " against ".join(values)
-        texts.append(f"{name.replace('usable_bytes.', 'size of ').replace('_', ' ')} {against}")
-    return texts
+def _describe_varied(systems: Systems, names: Iterable[str]) -> list[str]:
+    return describe_differing(names, {system: conditions_of(own[0]) for system, own in systems.items()})
 
 
 def select_metrics(summaries: Sequence[Summary], metrics: Sequence[str] | None) -> list[str]:

@@ -4,6 +4,7 @@ import math
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Final
 
 import numpy as np
@@ -125,6 +126,7 @@ def estimate_ratio(strata: Sequence[Stratum], systematic: float = 0.0) -> Estima
     """
     total = 0.0
     variances: list[tuple[float, int]] = []
+    # Configurations differ by more than trials do, so each is a stratum with a ratio of its own.
     for values, others in strata:
         logs = [[math.log(value) for value in own] for own in (values, others)]
         total += statistics.fmean(logs[0]) - statistics.fmean(logs[1])
@@ -145,13 +147,11 @@ def adjust_by_holm(chances: Sequence[float]) -> list[float]:
     The chance that any of several equal metrics is called different stays below the level that each
     corrected chance is compared with.
     """
-    order = sorted(range(len(chances)), key=lambda place: chances[place])
-    adjusted = [1.0] * len(chances)
-    most = 0.0
-    for rank, place in enumerate(order):
-        most = max(most, min(1.0, (len(chances) - rank) * chances[place]))
-        adjusted[place] = most
-    return adjusted
+    order = sorted(range(len(chances)), key=chances.__getitem__)
+    each = ((len(chances) - rank) * chances[place] for rank, place in enumerate(order))
+    # A chance is never below that of a metric that differs more clearly.
+    adjusted = dict(zip(order, accumulate(each, max), strict=True))
+    return [min(1.0, adjusted[place]) for place in range(len(chances))]
 
 
 def find_t(share: float, freedom: float) -> float:

@@ -16,6 +16,7 @@ from analysis.comparison.trials import (
     check_common_plan,
     check_varied,
     conditions_of,
+    describe_differing,
     drop_followers,
     find_differing,
     format_condition,
@@ -23,11 +24,12 @@ from analysis.comparison.trials import (
     name_condition,
 )
 from analysis.runs.plan_order import kind_of
-from replayer.schema import CONDITION_GROUPS, TIERS, Conditions
+from analysis.runs.run import Run
+from replayer.schema import CONDITION_GROUPS, TIERS
 from tracegen.errors import InputError
 
+# Most characters of a name that a system is given.
 LABEL: Final = 24
-"""Most characters of a name that a system is given."""
 _TIERS: Final = tuple(f"usable_bytes.{tier}" for tier in TIERS)
 _NO_TIERS: Final = [(name, "0") for name in _TIERS]
 
@@ -43,22 +45,24 @@ class Configuration:
 
     Attributes:
         name: what distinguishes it from the other configurations.
-        trace: the trace's fingerprint.
-        conditions: those of the first system's first run.
-        users: number of users replayed; None if run.json does not say.
-        cut: whether runs were cut.
         same_plan: whether all systems executed one plan; otherwise the plans differ because of the
             varied conditions.
         trials: the trials by system.
     """
 
     name: str
-    trace: str
-    conditions: Conditions
-    users: int | None
-    cut: bool
     same_plan: bool
     trials: dict[str, list[Trial]]
+
+    @property
+    def first(self) -> Run:
+        """The first run of the first system, whose trace and load are those of all."""
+        return next(iter(self.trials.values()))[0].run
+
+    @property
+    def cut(self) -> bool:
+        """Whether runs were cut."""
+        return any(trial.summary.provenance.is_cut for trial in chain(*self.trials.values()))
 
     def statistics(self, system: str, metric: str) -> Statistics:
         """Return the statistics of a metric over the trials of a system."""
@@ -125,34 +129,27 @@ def make_configuration(name: str, systems: Systems) -> Configuration:
     Raises:
         InputError: their plans should be equal, but differ before the end of the shortest run.
     """
-    trials = [trial for runs in systems.values() for trial in runs]
+    trials = [*chain(*systems.values())]
     differing = find_differing(*map(conditions_of, trials))
     orders = {kind_of(info.conditions) for trial in trials for info in trial.run.infos}
     plan, load = CONDITION_GROUPS["plan"], CONDITION_GROUPS["load"]
+    # Orders but that of the trace depend on the load.
     planned_by = plan if orders == {"trace"} else (*plan, *load)
     is_planned_apart = any(is_varied(condition, planned_by) for condition in differing)
     # Objects placed live go where the devices were faster, so that plans of trials differ, too.
     same_plan = "live" not in orders and not is_planned_apart
     if same_plan:  # equal conditions do not prove it: releases may plan differently
         check_common_plan(trials)
-    first = trials[0].run
-    return Configuration(
-        name,
-        trace=str(first.trace_fingerprint),
-        conditions=first.conditions,
-        users=first.users,
-        cut=any(trial.summary.provenance.is_cut for trial in trials),
-        same_plan=same_plan,
-        trials={system: list(runs) for system, runs in systems.items()},
-    )
+    return Configuration(name, same_plan, {system: list(runs) for system, runs in systems.items()})
 
 
 def _explain_stray(groups: Groups, system: str, key: Key) -> tuple[str, str]:
     """Return why the runs of a system match none of the other's, and what to do."""
     runs = ", ".join(str(trial.run.path) for trial in groups[system][key])
     other = next(name for name in groups if name != system)
-    start = f"{runs} ({system}) matches nothing: {other} has"
+    start = f"{runs} ({system}) matches nothing of {other}:"
     values = dict(key[1])
+    # The other group that differs the least is the one that was meant.
     near = min(
         (dict(own[1]) for own in groups[other] if own[0] == key[0]),
         key=lambda own: len(find_differing(values, own)),
@@ -161,10 +158,9 @@ def _explain_stray(groups: Groups, system: str, key: Key) -> tuple[str, str]:
     if near is None:
         return f"{start} no run of its trace", "replay one trace on both"
     names = drop_followers(find_differing(values, near))
-    pairs = ((name, *(format_condition(name, own.get(name)) for own in (values, near))) for name in names)
-    texts = (f"{name} ({value} against {unlike})" for name, value, unlike in pairs)
     settings = " ".join(f"`vary={name}`" for name in names)
-    return f"{start} {', '.join(texts)}", f"pass {settings} if that is on purpose, or replay one like the other"
+    told = ", ".join(describe_differing(names, {system: values, other: near}))
+    return f"{start} {told}", f"pass {settings} if that is on purpose, or replay one like the other"
 
 
 def _check_unmixed(system: str, trials: Sequence[Trial]) -> None:
@@ -245,6 +241,7 @@ def _are_names(names: Sequence[str]) -> bool:
 
 def _find_stem(names: list[str]) -> str:
     """Return what names begin with, without a number that they share in part: run of run-11 and run-12."""
+    # run-11 and run-12 share a digit, which says nothing.
     stem = os.path.commonprefix(names)  # noqa: RUF071 (names are no paths)
     if {*names} != {stem}:
         if any(name[len(stem) :][:1].isdigit() for name in names):

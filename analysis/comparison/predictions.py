@@ -1,14 +1,13 @@
 """Predictions against measurements: the error of each metric, over pairs of equal work."""
 
 import statistics
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain, product
 from pathlib import Path
 from typing import Final
 
 import msgspec
-import numpy as np
 import polars as pl
 
 from analysis.comparison.compare import select_metrics
@@ -38,8 +37,8 @@ OF_DEVICES: Final = CONDITION_GROUPS["devices"]
 """Conditions of the tiers, which a prediction has from its profile; all others are the load's."""
 ACCEPTED: Final = ("page cache",)
 """Kinds of doubt that invalidate a run as a measurement of a drive, but not as one of the model."""
+# Values of conditions that a profile does not record, such as how a tier was slowed down.
 _UNSAID: Final = (None, "null", "{}", "0", "0.0")
-"""Values of conditions that a profile does not record, such as how a tier was slowed down."""
 COLUMNS: Final = (
     "wall_clock_tok_s",
     "nvme_read_gib_s",
@@ -75,23 +74,6 @@ class PredictionError:
 
 
 @dataclass(frozen=True)
-class Accuracy:
-    """The errors of one metric over pairs.
-
-    Attributes:
-        pairs: pairs with an error.
-        median_error: median of the errors with their signs, which shows a bias; None without one.
-        median: median of their magnitudes.
-        p90: 90% quantile of their magnitudes, interpolated linearly.
-    """
-
-    pairs: int
-    median_error: float | None = None
-    median: float | None = None
-    p90: float | None = None
-
-
-@dataclass(frozen=True)
 class PredictedPair:
     """A prediction and the measured trials of the same work.
 
@@ -124,7 +106,6 @@ class PredictionCheck:
         doubts: kinds of doubt that the runs have, with the number of runs.
         metrics: names of the metrics to show.
         pairs: in the order of the measured runs.
-        accuracy: by metric.
     """
 
     runs: dict[str, list[str]]
@@ -134,7 +115,6 @@ class PredictionCheck:
     doubts: dict[str, int]
     metrics: list[str]
     pairs: list[PredictedPair]
-    accuracy: dict[str, Accuracy]
 
 
 def find_predictions(sets: Sequence[Sequence[Path]]) -> list[bool | None]:
@@ -181,6 +161,7 @@ def check_predictions(
         if not trial.summary.is_valid
     ]
     for key, label in name_configurations(common, groups["measured"]).items():
+        # A prediction has no spread, so a second one would be another system.
         own, (prediction, *more) = (group[key] for group in groups.values())
         if more:
             problem = f"{prediction.run.path} and {more[0].run.path} predict the same replays"
@@ -195,7 +176,6 @@ def check_predictions(
         doubts=count_doubts(every),
         metrics=names,
         pairs=pairs,
-        accuracy={name: compute_accuracy(pair.errors[name] for pair in pairs) for name in names},
     )
 
 
@@ -217,6 +197,7 @@ def _check_pair(name: str, measured: Sequence[Trial], prediction: Trial) -> Iter
     info = prediction.summary.prediction
     if info is not None and info.speeds:
         yield f"{name}: predicted with {describe_profile(info)}: no replay was as fast."
+    # The profile decides the conditions of its devices; a replay under others is not what was predicted.
     own = conditions_of(prediction)
     differing = {}
     for conditions in map(conditions_of, measured):
@@ -246,6 +227,7 @@ def make_pair(name: str, measured: Sequence[Trial], prediction: Trial, metrics: 
 def compute_error(measured: Sequence[Summary], prediction: Summary, metric: str) -> PredictionError:
     """Compute the error of one metric of a prediction against measured trials."""
     values = [value for trial in measured if (value := trial.numbers.get(metric)) is not None]
+    # The median bears one disturbed trial of three.
     median = statistics.median(values) if values else None
     predicted = prediction.numbers.get(metric)
     return PredictionError(
@@ -257,16 +239,6 @@ def compute_error(measured: Sequence[Summary], prediction: Summary, metric: str)
         is_thin=any(is_thin(metric, trial.metrics) for trial in (*measured, prediction)),
         error=predicted / median - 1 if median and predicted else None,
     )
-
-
-def compute_accuracy(errors: Iterable[PredictionError]) -> Accuracy:
-    """Compute how far predictions of one metric were off."""
-    known = [one.error for one in errors if one.error is not None]
-    if not known:
-        return Accuracy(0)
-    sizes = np.abs(known)
-    quantiles = (np.median(known), np.median(sizes), np.quantile(sizes, 0.9))
-    return Accuracy(len(known), *map(float, quantiles))
 
 
 def tabulate_errors(pairs: Sequence[PredictedPair], metrics: Sequence[str]) -> Table:
@@ -297,15 +269,8 @@ def answer_check(check: PredictionCheck, *, every_metric: bool = False) -> Answe
         every_metric: whether all its metrics are shown if there are several pairs.
     """
     metrics = check.metrics
-    tables = []
-    if len(check.pairs) > 1:
-        if not every_metric:
-            metrics = [name for name in COLUMNS if name in metrics] or metrics[: len(COLUMNS)]
-        shares = (Column(head, "share") for head in ("median", "median of |error|", "P90 of |error|"))
-        each = ((metric, check.accuracy[metric]) for metric in metrics)
-        rows = [[metric, one.median_error, one.median, one.p90] for metric, one in each]
-        title = f"Errors of {len(check.pairs)} predictions"
-        tables.append(Table(name="accuracy", title=title, columns=[Column("metric"), *shares], rows=rows))
+    if len(check.pairs) > 1 and not every_metric:
+        metrics = [name for name in COLUMNS if name in metrics] or metrics[: len(COLUMNS)]
     profiles = dict.fromkeys(describe_profile(pair.prediction) for pair in check.pairs)
     records = [
         {
@@ -331,7 +296,7 @@ def answer_check(check: PredictionCheck, *, every_metric: bool = False) -> Answe
             *describe_doubts(check.doubts, sum(map(len, check.runs.values()))),
         ],
         sentence="error: predicted ÷ median of the measured trials − 1",
-        tables=[tabulate_errors(check.pairs, metrics), *tables],
+        tables=[tabulate_errors(check.pairs, metrics)],
         records=frame.rename({"low": "measured_low", "high": "measured_high"}),
         data=msgspec.to_builtins(check),
     )

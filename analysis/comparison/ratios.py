@@ -26,17 +26,17 @@ from replayer.schema import TIERS
 
 EQUAL_WORK: Final = "equal_work"
 """The name of the first ratio: work per second over the spans of equal work, in bytes or tokens."""
+# Times of requests are compared over at least as many in every trial: a P95 of 200 has ten above it.
 LEAST_REQUESTS: Final = 200
-"""The fewest requests that ended in every trial by which times of requests are compared."""
+# Groups of metrics that are times of requests.
 _OF_REQUESTS: Final = frozenset(("waits", "qos"))
-"""Groups of metrics that are times of requests."""
+# Groups of metrics that are times of moves; they count moves that ended in the span.
 _OF_MOVES: Final = frozenset(("latency",))
-"""Groups of metrics that are times of moves."""
 _FREE: Final = "one system missed more of the tokens, and computing them takes no time in these runs"
 _PRICE: Final = "replay with the speed of prefill (`prefill_tok_s`), or with room for the same hits"
 _EQUAL_WORK: Final = Metric(EQUAL_WORK, "", "speed", "equal work per second", "higher")
+# The one row of an op that every plan has, whatever its evictions and copies.
 _OWN_OP: Final = ((pl.col("op") == "read") & READS) | FIRST_TOUCH
-"""The one row of an op that every plan has."""
 TrialSpan = tuple[Trial, tuple[int, int]]
 """A trial, and begin and end of its span in ns."""
 
@@ -105,11 +105,13 @@ def measure_configuration(configuration: Configuration, metrics: Iterable[str]) 
     trials = configuration.trials
     works = {system: [read_work(trial.run, unit) for trial in own] for system, own in trials.items()}
     equal = find_equal_work(works, unit)
-    is_free = configuration.conditions.load.prefill_tok_s is None
+    is_free = configuration.first.conditions.load.prefill_tok_s is None
+    # Without a speed of prefill a miss is free, and the system that misses more looks faster.
     if not equal.reason and unit == "tokens" and is_free and not equal.same_misses:
         equal = replace(equal, reason=_FREE, remedy=_PRICE)
     if equal.reason:
         return Measured(configuration, equal)
+    # Spans that end with their runs have the metrics of the summaries, which are computed already.
     if not equal.has_ends_before(works):
         whole = {system: [trial.summary.numbers for trial in own] for system, own in trials.items()}
         return Measured(configuration, equal, _add_rates(equal, whole))
@@ -288,6 +290,7 @@ def _compute_ratio(measured: Sequence[Measured], systems: tuple[str, str], metri
     if not strata:
         return replace(found, why=why or "missing or 0 in a trial")
     is_cut = any(one.equal.is_cut for one in measured)
+    # The error that cutting makes is the same in all trials, so their spread does not show it.
     estimate = estimate_ratio(strata, CUT_ERROR if is_cut else 0.0)
     each = [math.exp(estimate_ratio([stratum]).log) for stratum in strata]
     low, high = estimate.find_ends() or (None, None)

@@ -91,6 +91,7 @@ def _list_remarks(pair: Pair, count: int) -> Iterator[str]:
     """Yield what qualifies the ratios of a pair, which are over `count` configurations."""
     if len(pair.measured) > 1:
         yield f"over {count} of {len(pair.measured)} configurations"
+    # A mean of opposite results would hide both.
     each = [ratios[EQUAL_WORK] for ratios in pair.each.values()]
     if {pair.name, pair.baseline} <= {one.winner for one in each}:
         least, *_, most = sorted(each, key=lambda one: one.ratio or 0.0)
@@ -106,6 +107,7 @@ def _list_remarks(pair: Pair, count: int) -> Iterator[str]:
 
 def _choose_said(pair: Pair) -> list[Ratio]:
     """Return the ratios of PHRASES and those judged, of enough samples; equal work if none has."""
+    # What was not judged is in the table; a sentence would make a claim of it.
     judged = (name for name, one in pair.ratios.items() if one.verdict in ("apart", "not apart"))
     trials = [trial for one in pair.measured for own in one.metrics.values() for trial in own]
     known = [

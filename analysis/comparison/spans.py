@@ -18,28 +18,26 @@ import polars as pl
 from analysis.comparison.work import IDENTITY, DriveLoad, Unit, Work
 from analysis.log.columns import TOUCHES
 
+# Least share of W that is the same moves in both runs; DRIVE is stricter about what matters.
 OVERLAP: Final = 0.75
-"""Least share of W that is the same moves in both runs; DRIVE is stricter about what matters."""
+# Most of W that belongs to moves under way at t(W).
 UNDER_WAY: Final = 0.10
-"""Most of W that belongs to moves under way at t(W)."""
+# Least share of a span in which the drive of a cut run had something to do.
 BUSY: Final = 0.99
-"""Least share of a span in which the drive of a cut run had something to do."""
+# Most by which the ratio may be off as one drive had fewer moves in flight or other work. A drive
+# delivers at most in proportion to the moves in flight, so equal numbers need no more proof; and a
+# saturated drive needs no equal numbers. Both add up, and must not exceed CUT_ERROR.
 LOST: Final = 0.02
-"""Most by which the ratio may be off as one drive had fewer moves in flight or other work.
-
-A drive delivers at most in proportion to the moves in flight, so equal numbers need no more proof;
-and a saturated drive needs no equal numbers. Both add up, and must not exceed CUT_ERROR.
-"""
+# Most by which tokens per unit of work may differ.
 MIX: Final = 0.05
-"""Most by which tokens per unit of work may differ."""
+# Most by which the ratios of the two halves of W may differ.
 HALVES: Final = 0.25
-"""Most by which the ratios of the two halves of W may differ."""
+# Systematic half-width of the ratio of cut runs, on the log scale.
 CUT_ERROR: Final = math.log(1.02)
-"""Systematic half-width of the ratio of cut runs, on the log scale."""
+# Most by which amounts may differ that count as the same: tokens, or what was asked of a tier.
 SAME: Final = 0.02
-"""Most by which amounts may differ that count as the same: tokens, or what was asked of a tier."""
+# Least busy share of a drive that limits its run.
 LIMITING: Final = 0.8
-"""Least busy share of a drive that limits its run."""
 
 _LONGER: Final = "replay longer"
 _WHOLE: Final = "compare whole runs (--duration unlimited)"
@@ -110,6 +108,7 @@ def find_equal_work(works: Works, unit: Unit) -> EqualWork:
     mix = max(tokens) / min(tokens) - 1 if min(tokens) > 0 else math.inf if max(tokens) > 0 else 0.0
     missed = _sum_means(each, "missed")
     is_cut = any(work.is_cut for work in every)
+    # A run that was not cut did the whole plan, so no part of it can mislead.
     reasons = _find_reasons(each, amount, mix, unit) if is_cut or amount <= 0 else iter(())
     reason, remedy = next(reasons, ("", ""))
     return EqualWork(
@@ -170,9 +169,11 @@ def _find_reasons(each: Sequence[Stretch], amount: float, mix: float, unit: Unit
     if mix > MIX:
         text = f"tokens per unit of work differ by {mix:.1%} (at most {MIX:.0%})"
         yield f"{text}: the runs were cut in different parts of the plan", _LONGER
+    # Moves of other objects or sizes would make the ratio one of workloads.
     overlap = _measure_overlap(each, amount, unit)
     if overlap < OVERLAP:
         yield f"only {overlap:.1%} of the work is the same in both ({OVERLAP:.0%} needed)", _LONGER
+    # A ratio that changes within the span would be another one if the runs were longer.
     first, second = _compare_halves(each, amount)
     if max(first, second) > (1 + HALVES) * min(first, second):
         text = f"the ratio moves: {first:.2f} in the first half of the work, {second:.2f} in the second"
@@ -186,6 +187,7 @@ def _measure_starved(each: Sequence[Stretch]) -> float:
     drive is limited by its other tiers.
     """
     lost = 1.0
+    # A drive may be limited by its reads, by its writes, or by both together.
     for sides in (TOUCHES, ("read",), ("write",)):
         if lost <= LOST / 10:  # each takes seconds of millions of moves
             break

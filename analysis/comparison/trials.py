@@ -117,6 +117,7 @@ def format_condition(name: str, text: str | None, headroom: str | None = None) -
     if name.startswith("usable_bytes."):
         if text == "null":
             return "unlimited"
+        # The headroom is taken off memory only: files need none.
         share = 1.0 if name == "usable_bytes.nvme" else float(json.loads(headroom or "null") or 1)
         return f"{int(text) / 2**30 / share:.3g} GiB"
     if name == "order" and text != "null":
@@ -124,6 +125,18 @@ def format_condition(name: str, text: str | None, headroom: str | None = None) -
         words = (order.get(field) for field in ("kind", "name"))
         return " ".join(str(word) for word in words if word is not None)
     return _format_throttle(text) if name == "throttle" else text.strip('"')
+
+
+def describe_differing(names: Iterable[str], runs: Mapping[str, ConditionTexts]) -> list[str]:
+    """Describe conditions with the value of each system, as "workers 8 (a) against 16 (b)"."""
+    texts = []
+    for name in names:
+        values = (
+            f"{format_condition(name, run.get(name), run.get('headroom'))} ({system})" for system, run in runs.items()
+        )
+        label = name.replace("usable_bytes.", "size of ").replace("_", " ")
+        texts.append(f"{label} {' against '.join(values)}")
+    return texts
 
 
 def name_condition(name: str, text: str | None, headroom: str | None = None) -> str:
@@ -210,6 +223,7 @@ def find_fault(run: Run, summary: Summary, accepted: Collection[str] = ()) -> st
         summary: its summary.
         accepted: kinds of doubt for which a run is a trial, though it is not valid.
     """
+    # A replay of a memory is no measurement of a drive, but tests a prediction.
     if any(doubt.invalidates and doubt.kind not in accepted for doubt in summary.doubts):
         return "; ".join(summary.findings)
     if any(info.executed_ops is None for info in run.infos):

@@ -12,13 +12,14 @@ from tracegen.errors import format_count
 
 DISTURBED: Final = ("busy machine", "starved")
 """Kinds of doubt on a run whose machine did not serve it alone."""
+# Share of a system's trials that are disturbed, from which on its figures are.
 _MANY: Final = 0.5
-"""Share of a system's trials that are disturbed, from which on its figures are."""
 
 
 def warn_of_copies(systems: Systems) -> list[str]:
     """Warn if a run, or a copy of it, belongs to several systems."""
     trials = [trial for runs in systems.values() for trial in runs]
+    # Host and start are equal for copies in other directories, too.
     counts = Counter(trial.origin for trial in trials)
     twice = dict.fromkeys(str(trial.run.path) for trial in trials if counts[trial.origin] > 1)
     if not twice:
@@ -66,6 +67,7 @@ def warn_of_work(configurations: Sequence[Configuration]) -> list[str]:
     warnings = []
     for one in configurations:
         trials = [trial.summary.metrics for own in one.trials.values() for trial in own]
+        # Runs that were cut are compared over equal work anyway.
         names = [name for name in TOTALS if len({metrics.get(name) for metrics in trials}) > 1]
         if one.same_plan and not one.cut and names:
             warnings.append(
@@ -136,5 +138,6 @@ def find_disturbance(systems: Systems) -> Disturbance:
 def _are_interleaved(systems: Systems) -> bool:
     """Return whether neither of two systems was measured before the other; True if times are unknown."""
     starts = ([trial.summary.provenance.zero_ns[0] for trial in own] for own in systems.values())
+    # Trials in turns see the same drift of the machine on both sides.
     one, other = ([zero for zero in own if zero is not None] for own in starts)
     return not (one and other) or (max(one) > min(other) and max(other) > min(one))

@@ -23,16 +23,16 @@ IDENTITY: Final[dict[Unit, tuple[str, ...]]] = {
 }
 """The columns that name a piece of work in every run that shares it."""
 _TRANSFERS: Final = OK & pl.col("move").is_in(["hit", "store", "demote", "promote", "copy"])
+# Users begin to run out when fewer than this share of them have requests left.
 _ACTIVE: Final = 0.9
-"""Users begin to run out when fewer than this share of them have requests left."""
+# Windows in which a drive is watched, in mean times of a move: within one its rate is unknown.
 _VISITS: Final = 2.0
-"""Windows in which a drive is watched, in mean times of a move: within one its rate is unknown."""
+# Most of these windows.
 _WINDOWS: Final = 1000
-"""Most of these windows."""
+# Fewer say nothing about its rate at different loads.
 _LEAST_WINDOWS: Final = 8
-"""Fewer say nothing about its rate at different loads."""
+# Less than one move in flight, in a sum of floats.
 _HALF: Final = 0.5
-"""Less than one move in flight, in a sum of floats."""
 
 Floats = NDArray[np.float64]
 
@@ -142,6 +142,7 @@ class Work:
         _, flown = _add_up(start, end, end - start)  # moves in flight, added up over time
         gaps = np.diff(np.clip(at, 0.0, seconds))[np.diff(flown) < _HALF * np.diff(at)]
         idle = gaps.sum() + max(at[0], 0.0) + max(seconds - at[-1], 0.0)
+        # Within one move nobody can say at which depth its bytes were moved.
         windows = min(int(seconds / (_VISITS * np.mean(end - start))), _WINDOWS)
         edges = np.linspace(0.0, seconds, max(windows, 1) + 1)
         sizes, depths = (np.diff(np.interp(edges, at, done)) for done in (moved, flown))
@@ -189,6 +190,7 @@ def _fit_power(depths: Floats, moved: Floats) -> float:
         return 1.0
     power = x @ y / spread
     error = math.sqrt(float(((y - power * x) ** 2).sum()) / (len(x) - 2) / spread)
+    # Two standard errors on top: a drive is called saturated only if that is sure.
     return float(np.clip(power + 2 * error, 0.0, 1.0))
 
 
@@ -206,6 +208,7 @@ def read_work(run: Run, unit: Unit) -> Work:
     has_users = run.conditions.load.pace == "closed"
     end_ns = _find_end(moves, has_users=has_users) if cut_ns is None else cut_ns
     has_drive = run.conditions.plan.usable_bytes.nvme != 0
+    # A warm-up may end after the last move.
     return Work(moves.drop("user_id"), begin_ns, max(end_ns, begin_ns + 1), cut_ns is not None, has_drive)
 
 
@@ -216,7 +219,8 @@ def _read_rank(run: Run, rank: int, unit: Unit) -> pl.LazyFrame:
     own = ((pl.col("op") == "read") & READS) | FIRST_TOUCH
     amounts = {"bytes": SIZE * _TRANSFERS, "tokens": pl.col("tokens") * own}
     at_drive = {side: SIDES[f"nvme_{side}"].fill_null(value=False) for side in TOUCHES}
-    later = pl.max_horizontal("end_ns", pl.col("start_ns") + 1)  # no move takes no time
+    # The rate of a move is its work over its time, so its time is never 0.
+    later = pl.max_horizontal("end_ns", pl.col("start_ns") + 1)
     return (
         scan(run.files[place])
         .with_columns(*words)

@@ -44,6 +44,7 @@ from views.numbers import format_alike
 from views.sentences import say_values
 
 _READS: Final = "nothing was read from NVMe"
+# The metrics of the figures with their labels, and why a run has none.
 _FIGURES: Final = {
     "wall_clock_tok_s": ("Throughput", "no tokens were generated"),
     "nvme_read_gib_s": ("Reads from NVMe", _READS),
@@ -52,16 +53,16 @@ _FIGURES: Final = {
     "nvme_break_even_tok_s": ("Break-even of NVMe", _READS),
     "drive_writes_per_day": ("Drive writes per day", "needs the size of the drive and writes to it"),
 }
-"""The metrics of the figures with their labels, and why a run has none."""
 _REMARKS: Final = {
     "nvme_break_even_tok_s": "per request: reading pays below this prefill speed",
     "drive_writes_per_day": "at the pace of the replay",
 }
+# The metrics that the sentence on a prediction names.
 _WORDS: Final = {
     "wall_clock_tok_s": "tokens/s",
     "ttfb_p95_ms": "the P95 of the storage part of TTFT",
 }
-"""The metrics that the sentence on a prediction names."""
+# What holds a run back, by the word of `bottleneck`.
 _LIMITS: Final = {
     "cpu": "the processor, whose cores are busy",
     "source": "the workload, which asks for nothing in more than a fifth of the time",
@@ -76,9 +77,8 @@ _LIMITS: Final = {
     "device": "the device",
     "verify": "making and checking bytes",
 }
-"""What holds a run back, by the word of `bottleneck`."""
+# The parts of the page in their order.
 _SECTIONS: Final = ("Load", COMPARISON, "Measured beside predicted", HEADLINES, *CHARTED, SETTINGS, MEANING)
-"""The parts of the page in their order."""
 
 
 def make_report(data: Gathered, title: str = "") -> Answer:
@@ -169,6 +169,7 @@ def _describe_answer(data: Gathered, curve: LoadCurves | None, predicted: str) -
     findings = [*dict.fromkeys(text for summary in data.summaries for text in summary.findings)]
     more = f", and {len(findings) - 1} more" if len(findings) > 1 else ""
     warning = f"Do not publish these figures: {findings[0]}{more}." if findings else ""
+    # Figures from a profile are read with the error that such profiles have had.
     errors = " ".join(dict.fromkeys(summary.describe_errors() for summary in data.summaries))
     if curve:
         said = describe_curves(curve)
@@ -200,6 +201,7 @@ def list_figures(data: Gathered) -> list[Figure]:
             for name, label in labels.items()
             if (ratio := ratios.get(name))
         ]
+    # Figures of systems that cannot be compared would be compared if they stood side by side.
     if len(data.trials) > 1:
         return []
     (trials,) = data.valid.values()
@@ -279,6 +281,7 @@ def describe_runs(data: Gathered) -> str:
     wait = "95% of requests wait {} ms or less for storage before their first token"
     is_few = any(is_thin("ttfb_p95_ms", run.summary.metrics) for run in trials)
     speeds = {tier: _format_mean(f"{tier}_break_even_tok_s", trials) for tier in TIERS}
+    # The slowest tier is the one whose worth is asked.
     tier = next((tier for tier in reversed(TIERS) if speeds[tier]), TIERS[0])
     worth = f"reading from {tier} beats recomputing where prefill computes less than {{}} tokens/s"
     limits = {str(run.summary.bottleneck) for run in trials}

@@ -22,8 +22,8 @@ from replayer.schema import TIERS
 from tracegen.schema import ENUMS
 from views.answer import Axis, Chart, Column, Rule, Table
 
+# Most systems in a chart over time: more lines hide one another, and make a page heavy.
 _OVER_TIME: Final = 4
-"""Most systems in a chart over time: more lines hide one another, and make a page heavy."""
 _PARTS: Final = {
     "device": "blue",
     "host": "purple",
@@ -34,7 +34,7 @@ _PARTS: Final = {
 _SOURCES: Final = dict(zip(ENUMS["source"], ("blue", "cyan", "green", "yellow", "red"), strict=True))
 _TIME: Final = Axis(title="time since the first move, s")
 _MS: Final = Axis(title="ms (log scale)", is_log=True)
-_LEAST_MS: Final = 1e-4
+_LEAST_MS: Final = 1e-4  # a logarithmic scale has no 0
 COMPARISON: Final = "Comparison at equal work"
 _SPEED: Final = "Throughput and latency"
 _BYTES: Final = "Bytes and hits"
@@ -49,15 +49,15 @@ _READING: Final = (
     " itself."
 )
 _QUARTERS: Final = (0.0, 0.25, 0.5, 0.75, 1.0)
+# Shares of the distribution that have a point.
 _NOTED: Final = (0.5, 0.9, 0.99, 0.999)
-"""Shares of the distribution that have a point."""
 _DIRECTION: Final = pl.format("{} {}s", "tier", "side")
+# Distributions that have a table alone.
 _OTHERS: Final = {
     "occupancy_over_time": "Contents of the tiers at the end of each interval",
     "latency": "Latency by tier, size and source",
     "device_over_time": "Counters of the kernel over time",
 }
-"""Distributions that have a table alone."""
 
 
 def draw_ratios(comparison: Comparison) -> Iterator[Chart]:
@@ -133,6 +133,7 @@ def _split(data: Gathered, name: str, panel: pl.Expr = _DIRECTION) -> pl.DataFra
 
 def _style(data: Gathered, rows: pl.DataFrame) -> Any:
     """Return the series, which are systems, or of a single run tiers; and those that are dashed."""
+    # All systems are listed, so that each has one colour in every chart.
     series = [*data.trials] if len(data.shown) > 1 else ()
     predicted = data.predicted if series else {*rows["series"]} if data.predicted else ()
     return {"series": series, "dashed": frozenset(predicted)}
@@ -233,6 +234,7 @@ def _arrange(data: Gathered, name: str, what: pl.Expr) -> pl.DataFrame:
     each `what` with a bar for each run.
     """
     rows = data.table(name)
+    # Runs of one plan have equal counts: one panel shows them all.
     if len(data.shown) > 1 and not data.is_equal(name):
         return rows.with_columns(panel=what, y=pl.col("run"))
     first = next(iter(data.shown))
@@ -254,6 +256,7 @@ def _list_causes(data: Gathered) -> Iterator[Chart]:
         colours=_PARTS,
         section=_CAUSES,
     )
+    # Bytes that a tier moves for itself have no source in the workload.
     source = pl.when(pl.col("cause") == "foreground").then("source").otherwise("cause")
     rows = _arrange(data, "traffic", _DIRECTION).with_columns(source.alias("series"))
     groups = rows.group_by("panel", "y", "series", maintain_order=True)

@@ -23,8 +23,8 @@ from replayer.schema import TIERS
 from tracegen.errors import InputError, escape_controls
 from tracegen.progress import Progress, ignore_progress
 
+# Most systems in a chart; nobody could tell more lines apart.
 DRAWN: Final = 8
-"""Most systems in a chart; nobody could tell more lines apart."""
 _ORDER: Final = {"side": ("read", "write"), "tier": TIERS}
 
 

@@ -27,11 +27,11 @@ RATE: Final = "requests_per_s"
 PERCENTILES: Final = {"P50": "ttfb_p50_ms", "P95": WAIT, "P99": "ttfb_p99_ms"}
 _WAIT: Final = "storage part of TTFT"
 _TITLES: Final[dict[LoadAxis, str]] = {"speedup": "speed-up of the trace's requests", "users": "users"}
+# Loads that span at least this factor have a log scale.
 _LOG_FROM: Final = 4
-"""Loads that span at least this factor have a log scale."""
+# Most curves that are put in words; the chart has all.
 _NAMED: Final = 4
-"""Most curves that are put in words; the chart has all."""
-_LEAST_MS: Final = 1e-4
+_LEAST_MS: Final = 1e-4  # a logarithmic scale has no 0
 _READING: Final = (
     "Find the highest load at which the P95 is below its dashed target. Each point is the mean of"
     " the valid trials at one load, the bar through it its 95% interval. Where a point is hollow,"
@@ -59,6 +59,7 @@ class LoadPoint:
     @property
     def is_behind(self) -> bool:
         """Whether the system fell behind its schedule in at least half of the trials."""
+        # One late trial of many may be an accident of the machine.
         late = sum(any(doubt.kind == BEHIND for doubt in trial.doubts) for trial in self.trials)
         return 2 * late >= len(self.trials)
 
@@ -186,6 +187,7 @@ def _make_key(run: Subject, axis: LoadAxis) -> str:
     if conditions.get("order"):
         del conditions["order"]["ops_digest"]  # the order of ops follows from the load
     fixed = json.dumps(conditions, sort_keys=True)
+    # A prediction and a measurement of one work are two curves.
     is_measured = run.summary.prediction is None
     return str((is_measured, fixed, provenance.machine, run.drive, provenance.trace_fingerprint))
 
@@ -313,6 +315,7 @@ def draw_load(found: LoadCurves) -> Chart:
         if (stats := point.summarise(metric)).mean is not None
     ]
     types = {"series": pl.String} | dict.fromkeys(("x", "y", "low", "high"), pl.Float64) | {"hollow": pl.Boolean}
+    # Classes with one target share a line.
     targets: dict[float, list[str]] = {}
     for name, target in found.targets.items():
         targets.setdefault(target, []).append(name)

@@ -16,12 +16,12 @@ from analysis.summary.run_summary import Summary
 from replayer.schema import TIERS
 from tracegen.errors import InputError, escape_controls, quote_value
 
+# Most characters of a name; legends have no room for more.
 LONGEST: Final = 28
-"""Most characters of a name; legends have no room for more."""
+# Names of directories that say nothing about a system, and names of a sweep's cases.
 _UNTOLD: Final = re.compile(r"((run|trial|replay|test|out|output|result|bench)s?)?[-_. ]*\d*|.*=.*", re.IGNORECASE)
-"""Names of directories that say nothing about a system, and names of a sweep's cases."""
+# Characters that neither XML nor a line of text may hold; undecodable bytes are surrogates.
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
-"""Characters that neither XML nor a line of text may hold; undecodable bytes are surrogates."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +117,7 @@ def name_runs(runs: Sequence[Subject]) -> list[str]:
         provenance = run.summary.provenance
         ops = provenance.executed_ops if provenance.conditions.span.duration_s is None else None
         keys.append(str((run.label, provenance.configuration, ops, provenance.machine, run.drive)))
+    # Labels, conditions and machines make systems; what is left are trials.
     groups = group_runs(runs, keys)
     named = dict(zip(groups, name_groups([*groups.values()]), strict=True))
     return [named[key] for key in keys]
@@ -174,6 +175,7 @@ def _list_facts(summary: Summary) -> dict[str, str]:
     provenance = summary.provenance
     storage, machine = provenance.storage, provenance.machine
     texts = write_conditions(provenance.conditions)
+    # The most telling comes first: profiles and drives before options.
     sizes = [f"usable_bytes.{tier}" for tier in ("cpu", *TIERS)]
     return {
         "profile": summary.describe_profile(),

@@ -22,15 +22,15 @@ from views.numbers import ABSENT, format_alike, format_bytes, format_number, get
 HEADLINES: Final = "Headline figures"
 SETTINGS: Final = "Machine and settings"
 MEANING: Final = "What these numbers mean"
+# The metrics that a page shows unfolded.
 _LEADING: Final = (
     "wall_clock_tok_s",
     *(f"{tier}_{direction}_gib_s" for tier in TIERS for direction in ("read", "write")),
     *("nvme_read_p95_ms", "nvme_write_p95_ms", "ttfb_p95_ms", "ttfb_p99_ms"),
     *("hit_rate_prompt_tokens", "hit_rate", "drive_writes_per_day", "nvme_break_even_tok_s", "bottleneck"),
 )
-"""The metrics that a page shows unfolded."""
+# The one entry that is a word, not a number.
 _WORD: Final = "bottleneck"
-"""The one entry that is a word, not a number."""
 _OF_PREDICTIONS: Final = (
     "Runs marked as predicted were not measured: their times were computed from a profile, which"
     " says how long a tier takes at a given load. Their lines are dashed."
@@ -49,10 +49,10 @@ _CLAIMS: Final = (
 
 Facts = dict[str, str]
 """Facts of one run by name; empty texts are left out."""
+# A fact that is told only if systems differ in it.
 _USUAL: Final = "rules of waterfall"
-"""A fact that is told only if systems differ in it."""
+# Most letters of what differs between three or more systems; longer facts are only named.
 _SHORT: Final = 120
-"""Most letters of what differs between three or more systems; longer facts are only named."""
 
 
 def list_tested(data: Gathered, titled: tuple[str, ...] = ()) -> list[str]:
@@ -85,6 +85,7 @@ def _compare(name: str, facts: dict[str, Facts]) -> str:
         if own.get(name):
             systems.setdefault(own[name], []).append(system)
     listed = ", ".join(f"{value} ({', '.join(named)})" for value, named in systems.items())
+    # Two systems are always told apart in full.
     has_room = len(facts) <= 2 or len(listed) <= _SHORT or name == "profile"
     return listed if has_room else name
 
@@ -174,6 +175,7 @@ def _list_metrics(data: Gathered) -> Iterator[Table]:
     values = [*chain.from_iterable((one.values | one.more_than).items() for one in summaries)]
     known = {name for name, value in values if value is not None}
     told = {name for name, value in values if value}
+    # A rate of 0 is that of a tier that the run does not have.
     leading = [name for name in _LEADING if name in told]
     others = [name for name in dict.fromkeys((*_LEADING, *REPORT, *CATALOGUE)) if name in known - {*leading}]
     notes = note(known, [summary.metrics for summary in summaries])
@@ -244,6 +246,7 @@ def _describe_machine(run: Subject) -> dict[str, object]:
 
 def _describe_origin(run: Subject) -> dict[str, object]:
     infos, provenance = run.run.infos, run.summary.provenance
+    # The first rank stands for all: their traces are parts of one.
     trace = infos[0].trace
     return {
         "run": run.summary.run,

@@ -36,12 +36,13 @@ from analysis.sweeps.sweep import (
 from tracegen.errors import format_count
 from views.answer import Answer, Cell, Column, DoubtLine, Figure, Table
 
+# Seconds of a trace below which its bytes per day are doubted: a day has quiet hours, too.
 SHORT_S: Final = 3600
-"""Seconds of a trace below which its bytes per day are doubted: a day has quiet hours, too."""
+# Most rows that are listed without being asked for.
 _OPEN_ROWS: Final = 20
-"""Most rows that are listed without being asked for."""
 _BOUND: Final = "unlimited memory"
 _DAY: Final = "drive written, GiB/day"
+# Columns of the table of plans, by those of the sweep; others are shown by their names.
 _COLUMNS: Final = {
     **{name: Column(f"{MEMORY[tier]}, GiB") for name, tier in CAPACITIES.items()},
     "cell": Column("plan"),
@@ -57,7 +58,6 @@ _COLUMNS: Final = {
     "drive_writes_per_day": Column("drive writes/day"),
     _DAY: Column(_DAY),
 }
-"""Columns of the table of plans, by those of the sweep; others are shown by their names."""
 _CURVES: Final = (
     *(Column("curve"), Column("of"), Column("least, GiB"), Column("hits", "share")),
     *(Column("most, GiB"), Column("hits there", "share"), Column("knee, GiB")),

@@ -18,8 +18,8 @@ from analysis.sweeps.sweep import (
 from views.answer import Axis, Chart, Rule
 from views.numbers import format_value
 
+# Most lines in a panel; nobody could tell more apart.
 DRAWN_LINES: Final = 7
-"""Most lines in a panel; nobody could tell more apart."""
 DRAWN_PANELS: Final = 6
 _LOG_FROM: Final = 4  # capacities that span more than this factor have a log scale
 BEST: Final = "no other hits as often with fewer writes"
@@ -43,6 +43,7 @@ def _chart_curves(sweep: SweepTable, axis: str, by: str) -> Iterator[Chart]:
         return
     memory, is_share = MEMORY[CAPACITIES[axis]], by == RATE
     bounds = {curve.beside: curve.bound for curve in curves if curve.bound is not None}
+    # From 0, so that heights can be compared; lines at the top keep some room.
     top = 1.05 * max(*(point.rate for _, point in points), *bounds.values(), 1e-9)
     line = "across: what unlimited memory hits" if is_share else "dashed: predicted from a profile"
     more = f"; {len(every) - len(curves)} more curves are in the table" if len(every) > len(curves) else ""
@@ -76,6 +77,7 @@ def _chart_curves(sweep: SweepTable, axis: str, by: str) -> Iterator[Chart]:
 def _choose_curves(curves: list[Curve]) -> list[Curve]:
     """Return the curves of the labels that reach the most, in panels evenly chosen."""
     panels = list(dict.fromkeys(curve.beside for curve in curves))
+    # Evenly chosen, so that small and large sizes of the other tier are seen.
     kept = panels[:: -(-len(panels) // DRAWN_PANELS)]
     best = sorted(curves, key=lambda curve: -max(get_direction(curve.by) * point.rate for point in curve.points))
     labels = [*dict.fromkeys(curve.label for curve in best)][:DRAWN_LINES]

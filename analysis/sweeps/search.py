@@ -15,10 +15,10 @@ from views.answer import Answer, Axis, Chart, Column, DoubtLine, Figure, Rule, T
 from views.numbers import format_value
 from views.text import list_figure
 
+# What a sum of metrics is called.
 _SUMS: Final = {
     "steady_nvme_read_gib_s+steady_nvme_write_gib_s": "NVMe throughput, read and written",
 }
-"""What a sum of metrics is called."""
 
 
 class SearchStep(msgspec.Struct, frozen=True):
@@ -102,6 +102,7 @@ class SearchContent(msgspec.Struct, frozen=True):
         known = [step for step in self.steps if step.evidence and step.value is not None]
         if self.mode == "capacity":
             return [max(known, key=lambda step: step.value or 0.0)] if known else []
+        # Steps of too few samples say nothing about the target.
         sign = 1 if self.target_is == "at_least" else -1
         missing = [step for step in known if sign * (step.value or 0.0) < sign * (self.target or 0.0)]
         return [*(step for step in self.steps if step.users == self.result.users), *missing[:1]]
@@ -193,6 +194,7 @@ def _list_subject(search: SearchContent, folder: Path) -> Iterator[str]:
 
 def _describe_machine(search: SearchContent, folder: Path) -> str:
     """Return processor and drive of the replays; empty if their directories are gone."""
+    # The record may have been copied without its runs, or with some of them.
     for run in search.autoscaling_stats[-1].runs:
         try:
             info = read_run(folder.joinpath(*Path(run).parts[-2:]))

@@ -9,16 +9,16 @@ import polars as pl
 
 from analysis.sweeps.sweep import CAPACITIES, RATE, Curve, Point, SweepTable
 
+# Share of the bound per halving from which a loss is a cliff.
 CLIFF: Final = 0.1
-"""Share of the bound per halving from which a loss is a cliff."""
+# Rise of the hit rate from which a curve can have a knee: a flat one has none.
 LEAST_RISE: Final = 0.05
-"""Rise of the hit rate from which a curve can have a knee: a flat one has none."""
+# A knee is at least this share of the curve's height above the straight line between its ends.
 KNEE_RISE: Final = 0.1
-"""A knee is at least this share of the curve's height above the straight line between its ends."""
+# Share of the bound from which a cell hits enough.
 ENOUGH: Final = 0.9
-"""Share of the bound from which a cell hits enough."""
+# Hit rates that differ by less are called alike: half a percentage point.
 ALIKE: Final = 0.005
-"""Hit rates that differ by less are called alike: half a percentage point."""
 FUTURE: Final = "belady"
 """A policy that knows the future: no engine has it, so its cells are never chosen."""
 
@@ -94,6 +94,7 @@ def list_possible(sweep: SweepTable) -> pl.DataFrame:
     """Return the cells with prompts whose policy an engine could have."""
     cells = sweep.cells.drop_nulls("hit_rate_tokens")
     possible = cells.filter(~pl.col("policy").str.contains(FUTURE, literal=True))
+    # A sweep of that policy alone is still worth a look.
     return cells if possible.is_empty() else possible
 
 
@@ -188,5 +189,6 @@ def find_front(sweep: SweepTable) -> pl.DataFrame:
         pl.col("hit_rate_tokens").alias("rate"),
         "cell",
     ).sort("gib", -pl.col("rate"), "cell")
+    # By rising bytes, a cell is on the front if it hits more than all before it.
     is_best = table["rate"] > table["rate"].cum_max().shift(1).fill_null(-1.0)
     return table.with_columns(front=is_best)

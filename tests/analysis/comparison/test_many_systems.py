@@ -26,16 +26,6 @@ def test_several_systems_are_ranked(craft: Craft) -> None:
     ]
 
 
-def test_configurations_are_matched_with_the_baseline(craft: Craft) -> None:
-    sides = {
-        side: [craft(f"{side}-{n}", conditions={"users": n}) for n in users]
-        for side, users in (("a", (1, 2)), ("b", (2, 3)), ("c", (2, 3)))
-    }
-    a, b = sorted(compare(sides).pairs, key=lambda pair: pair.name)
-    assert [[one.conditions.plan.users for one in pair.configurations] for pair in (a, b)] == [[2], [2, 3]]
-    assert (len(a.unmatched), len(b.unmatched)) == (2, 0)
-
-
 def test_systems_with_other_units_of_work_have_rows_of_their_own(craft: Craft) -> None:
     """The plan follows from the size of a tier, so that system is compared by tokens."""
     sizes = {"usable_bytes": {"gpu": 0, "cpu": 4 * GIB, "nvme": None}}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from analysis.comparison.predictions import Accuracy, check_predictions, compute_accuracy
+from analysis.comparison.predictions import check_predictions
 from analysis.summary.summary import summarise
 from tests.analysis.comparison.crafting import CPU, Craft, typed
 from tests.support.crafted_runs import clean
@@ -56,7 +56,6 @@ def test_metrics_that_one_side_lacks_have_no_error(craft: Craft) -> None:
     other = prediction(craft, "p", values={"nvme_read_p95_ms": 3.0, "drain_s": 1.0})
     check = check_predictions(trials, [other], ["nvme_read_p95_ms", "drain_s"])
     assert [one.error for one in check.pairs[0].errors.values()] == [None, None]
-    assert check.accuracy["drain_s"] == Accuracy(0, None, None, None)
 
 
 def test_a_pair_is_shown_as_typed_in_either_order(craft: Craft) -> None:
@@ -72,7 +71,6 @@ def test_a_pair_is_shown_as_typed_in_either_order(craft: Craft) -> None:
     (row,) = [line.split() for line in lines if WALL in line]
     assert row[row.index(WALL) :] == [WALL, "104", "100", "to", "120", "90", "-13.5%"]
     assert typed(other, "--against", *trials).output == done.output
-    assert max(map(len, lines[5:])) <= 180
 
 
 # Several pairs
@@ -90,27 +88,18 @@ def craft_pairs(craft: Craft) -> tuple[list[Path], list[Path]]:
     return trials, predictions[::-1]
 
 
-def test_pairs_are_found_by_their_conditions_and_summed_up(craft: Craft) -> None:
+def test_pairs_are_found_by_their_conditions(craft: Craft) -> None:
     trials, predictions = craft_pairs(craft)
     check = check_predictions(trials, predictions)
     found = {pair.name: pair.errors[WALL].error for pair in check.pairs}
     assert found == {f"cpu {size} GiB": pytest.approx(b / a - 1) for size, (a, b) in SPEEDS.items()}
-    one = check.accuracy[WALL]
-    assert one.pairs == 4
-    assert one.median_error == pytest.approx((0.01 - 0.05) / 2)
-    assert one.median == pytest.approx((0.05 + 0.10) / 2)
-    assert one.p90 == pytest.approx(0.1 + 0.7 * 0.1)  # a place of 0.9 x 3 = 2.7 among 1, 5, 10 and 20%
-    assert compute_accuracy([]) == Accuracy(0, None, None, None)
 
 
 def test_json_and_csv_have_every_pair_and_metric(craft: Craft) -> None:
     trials, predictions = craft_pairs(craft)
     found = json.loads(typed(*trials, "--against", *predictions, "--json").stdout)
-    assert [len(found["runs"][side]) for side in ("measured", "predicted")] == [4, 4]
-    assert found["accuracy"][WALL]["pairs"] == 4
     last = found["pairs"][3]
     assert (last["measured"], last["predicted"]) == ([str(trials[3])], str(predictions[0]))
-    assert last["prediction"]["profile"] == "drive"
     assert last["errors"][WALL]["error"] == pytest.approx(-0.2)
     rows = list(csv.DictReader(typed(*trials, "--against", *predictions, "--csv").stdout.splitlines()))
     assert len(rows) == 4 * len(found["metrics"])
@@ -123,7 +112,7 @@ def test_runs_without_a_counterpart_are_named(craft: Craft) -> None:
     check = check_predictions(trials[:2], predictions[2:] + predictions[:1])
     assert len(check.pairs) == 2
     (text,) = check.unmatched
-    assert "(predicted) matches nothing: measured has usable_bytes.cpu (8 GiB against " in text
+    assert "(predicted) matches nothing of measured: size of cpu 8 GiB (predicted) against " in text
 
 
 # What is refused, and what is warned of
@@ -132,9 +121,9 @@ def test_runs_without_a_counterpart_are_named(craft: Craft) -> None:
 @pytest.mark.parametrize(
     ("about", "sentence"),
     [
-        ({"trace": "u"}, "m (measured) matches nothing: predicted has no run of its trace; predict the trace"),
-        ({"conditions": {"workers": 9}}, "matches nothing: predicted has workers (8 against 9); predict the trace"),
-        ({"conditions": CPU}, "matches nothing: predicted has usable_bytes.cpu (0 GiB against 4 GiB)"),
+        ({"trace": "u"}, "m (measured) matches nothing of predicted: no run of its trace; predict the trace"),
+        ({"conditions": {"workers": 9}}, "workers 8 (measured) against 9 (predicted); predict the trace"),
+        ({"conditions": CPU}, "size of cpu 0 GiB (measured) against 4 GiB (predicted)"),
         ({"plan": "q"}, "have different plans within the first 1,000 ops, though trace and conditions are equal"),
     ],
 )  # fmt: skip

@@ -8,7 +8,7 @@ from analysis.log.targets import Targets
 from analysis.report.answer import make_report
 from analysis.report.data import Gathered, gather
 from tests.analysis.comparison.crafting import craft
-from tests.analysis.report.pages import NASTY, altered, slower
+from tests.analysis.report.pages import NASTY, altered
 from tests.support.command_line import Run
 from tests.support.latencies import latencies_known
 from tests.support.logs import follow, ranks, samples, write_run
@@ -32,7 +32,7 @@ def replay(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def cases(replay: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Path]]:
     place = tmp_path_factory.mktemp("cases")
-    trial = slower(replay, place / "trial")
+    trials = [replay, altered(replay, place / "trial")]
     failed = write_run(
         place / "failed", follow(1), device=samples(1, 3), reason="disk </title><script>alert(2)</script>"
     )
@@ -40,8 +40,8 @@ def cases(replay: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, l
     ranked, _ = ranks(place / "ranked", "complete", "complete")
     return {
         "one": [replay],
-        "trials": [replay, trial],
-        "systems": [replay, trial, nasty],
+        "trials": trials,
+        "systems": [*trials, nasty],
         "bad": [failed, ranked],
     }
 

@@ -32,14 +32,6 @@ def test_the_fewest_facts_that_tell_all_systems_apart_are_named(replay: Path, tm
     assert names == ["workers 3, verify full", "workers 3, verify stamps", "workers 5, verify stamps"]
 
 
-def test_a_label_names_runs_and_splits_equal_configurations(replay: Path, tmp_path: Path) -> None:
-    """Two runs of one configuration are trials until labels call them two systems."""
-    before, after = altered(replay, tmp_path / "a1"), altered(replay, tmp_path / "a2")
-    assert len(gather([before, after], Targets()).trials) == 1
-    labels = [("old firmware", str(before)), ("new firmware", str(tmp_path / "a2*"))]
-    assert [*gather([before, after], Targets(), labels=labels).trials] == ["old firmware", "new firmware"]
-
-
 def test_configurations_under_one_label_are_told_apart(replay: Path, tmp_path: Path) -> None:
     runs = [altered(replay, tmp_path / f"run{n}", workers=n) for n in (3, 5)]
     found = gather(runs, Targets(), labels=[("old", str(tmp_path))])
@@ -61,13 +53,6 @@ def test_wrong_labels_end_in_one_sentence(replay: Path, label: str, words: str) 
     assert done.exit_code == 2
     assert words in done.output
     assert len(done.output.strip().splitlines()) == 1
-
-
-def test_a_title_is_one_line_of_text(replay: Path) -> None:
-    done = CliRunner().invoke(main, ["report", str(replay), "--title", "a\tb", "--format", "md"])
-    assert done.exit_code == 2
-    assert "--title" in done.output
-    assert "has a control character or a line break; leave it out." in done.output
 
 
 def test_control_characters_of_directories_are_escaped(replay: Path, tmp_path: Path) -> None:

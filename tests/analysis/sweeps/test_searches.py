@@ -110,16 +110,9 @@ def test_the_page_and_other_formats_have_the_answer(search: Path, tmp_path: Path
     page = tmp_path / "page.html"
     done = report(search, "-o", page, "--title", "How many chats?")
     assert done.exit_code == 0, done.output
-    root = ET.fromstring(page.read_text())
-    assert root.findtext(".//h1") == "How many chats?"
-    content = json.loads(report(search, "--format", "json").stdout)
-    assert content["sentence"].startswith("4 users for")
-    assert content["search"] == json.loads(search.read_text())
-    assert "**SURE** 4 users for" in report(search, "--format", "md").stdout
+    assert ET.fromstring(page.read_text()).findtext(".//h1") == "How many chats?"
+    assert json.loads(report(search, "--format", "json").stdout)["search"] == json.loads(search.read_text())
     assert report(search, "--format", "csv").stdout.splitlines()[1].startswith("2,2,20.0,18.0,22.0,120")
-    done = report(search, "--charts", tmp_path / "charts")
-    assert done.exit_code == 0, done.output
-    assert len(list((tmp_path / "charts").glob("*.png"))) == 3
 
 
 def test_a_search_without_steps_is_refused(search: Path) -> None:
