@@ -23,7 +23,7 @@ from replayer.record.columns import (
 )
 from replayer.record.conditions import CONDITION_GROUPS, Conditions
 from replayer.record.options import TIERS
-from replayer.record.reading import check_file, counters, parts, read_ranks, read_run
+from replayer.record.reading import check_file, counters, parts, read_info, read_run
 from replayer.record.run_info import (
     Clock,
     PlanInfo,
@@ -87,7 +87,7 @@ __all__ = [
     "drive",
     "parts",
     "plain_model",
-    "read_ranks",
+    "read_info",
     "read_run",
     "read_simulation",
     "to_plain",

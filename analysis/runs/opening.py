@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from analysis.runs.run import Doubt, RankDirectory, Run
-from replayer.schema import Clock, RanksInfo, RunInfo, parts, read_ranks, read_run
+from replayer.schema import Clock, RanksInfo, RunInfo, parts, read_info, read_run
 from tracegen.errors import InputError, format_count
 
 MOST_MISSING: Final = 100  # doubts about ranks; a run.json may claim a million ranks
@@ -19,8 +19,8 @@ def open_run(path: Path) -> Run:
     Raises:
         InputError: it is missing or damaged, or no rank left a log.
     """
-    above = read_ranks(path)
-    if above is None:
+    above = read_info(path)
+    if isinstance(above, RunInfo):
         return _open_single(path)
     size = above.ranks
     ranks, doubts = _open_ranks(path, size)

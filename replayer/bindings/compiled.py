@@ -20,8 +20,14 @@ UNLIMITED: Final = 1 << 62
 NONE: Final = -1
 
 
-def _numbers(names: str) -> list[tuple[str, Any]]:
-    return [(name, c_int64) for name in names.split()]
+def _numbers(names: str, kind: Any = c_int64) -> list[tuple[str, Any]]:
+    return [(name, kind) for name in names.split()]
+
+
+def _record(*groups: tuple[Any, str], align: bool = False) -> np.dtype[Any]:
+    """Make the type of an array of structures, from the types of its fields and their names."""
+    fields = [(name, kind) for kind, names in groups for name in names.split()]
+    return np.dtype(fields, align=align)
 
 
 class WorkloadStruct(Structure):
@@ -29,7 +35,7 @@ class WorkloadStruct(Structure):
 
     _fields_ = (
         *_numbers("ops requests users keys"),
-        *((name, c_void_p) for name in ("op", "request", "key", "rows", "first")),
+        *_numbers("op request key rows first", c_void_p),
     )
 
 
@@ -55,8 +61,8 @@ class AccountStruct(Structure):
     """The account of a placement so far, per tier; see `Account` in core.h."""
 
     _fields_ = (
-        *((name, c_int64 * 3) for name in ("used", "resident", "peak", "peak_objects")),
-        *((name, c_int64 * 3) for name in ("admitted", "refused", "fetches", "fetches_refused")),
+        *_numbers("used resident peak peak_objects", c_int64 * 3),
+        *_numbers("admitted refused fetches fetches_refused", c_int64 * 3),
         ("largest", c_int64),
     )
 
@@ -87,7 +93,7 @@ class TotalsStruct(Structure):
 
     _fields_ = (
         *_numbers("ops reads recomputed_tokens"),
-        *((name, c_int64 * 4 * 4 * 9) for name in ("counts", "bytes")),
+        *_numbers("counts bytes", c_int64 * 4 * 4 * 9),
     )
 
 
@@ -99,7 +105,7 @@ class CountsStruct(Structure):
         *(("reads", c_int64 * 5), ("hits", c_int64 * 3 * 5)),
         *(("prompt_tokens", c_int64 * 5), ("spared_tokens", c_int64 * 3 * 5)),
         *_numbers("requests reading_requests missing_requests headless"),
-        *((name, c_int64 * 3) for name in ("entries", "read_entries", "drops", "free_drops")),
+        *_numbers("entries read_entries drops free_drops", c_int64 * 3),
     )
 
 
@@ -108,9 +114,9 @@ class CounterStruct(Structure):
 
     _fields_ = (
         ("parts", CountsStruct * 2),
-        *((name, c_void_p) for name in ("part_of", "minute")),
+        *_numbers("part_of minute", c_void_p),
         ("minutes", c_int64),
-        *((name, c_void_p) for name in ("bytes", "prompts", "request", "key")),
+        *_numbers("bytes prompts request key", c_void_p),
     )
 
 
@@ -119,7 +125,7 @@ class StationStruct(Structure):
 
     _fields_ = (
         *_numbers("points has_spread"),
-        *((name, c_double * 16) for name in ("load", "open_ns", "latency_ns", "byte_ns", "remove_ns")),
+        *_numbers("load open_ns latency_ns byte_ns remove_ns", c_double * 16),
         ("spread", c_double * 9 * 16),
         ("other_weight", c_double),
         ("turn_bytes", c_double),
@@ -131,7 +137,7 @@ class ProfileStruct(Structure):
 
     _fields_ = (
         ("tier", StationStruct * 2 * 3),
-        *((name, c_double) for name in ("cores", "make_byte_ns", "check_byte_ns", "move_ns")),
+        *_numbers("cores make_byte_ns check_byte_ns move_ns", c_double),
     )
 
 
@@ -200,55 +206,27 @@ class ObjectStruct(Structure):
     )
 
 
-TRACE_OP: Final = np.dtype(
-    [
-        ("op_id", np.int64),
-        ("key", np.uint32),
-        *((name, np.int32) for name in ("request", "step", "new_tokens", "tokens")),
-        *((name, np.uint8) for name in ("op", "phase", "qos", "source")),
-    ]
+# Rows as the headers declare them: of the trace, by op, request and key; of plans; of the log.
+TRACE_OP: Final = _record(
+    (np.int64, "op_id"),
+    (np.uint32, "key"),
+    (np.int32, "request step new_tokens tokens"),
+    (np.uint8, "op phase qos source"),
 )
-TRACE_REQUEST: Final = np.dtype(
-    [
-        *((name, np.int64) for name in ("time_ns", "think_ns", "session", "user")),
-        *((name, np.int32) for name in ("turn", "next", "begin", "count")),
-    ]
+TRACE_REQUEST: Final = _record((np.int64, "time_ns think_ns session user"), (np.int32, "turn next begin count"))
+TRACE_KEY: Final = _record((np.int64, "size"), (np.int32, "tokens stored has_write"), align=True)
+PLANNED_OP: Final = _record((np.int64, "row role moves"))
+PLANNED: Final = _record(
+    (np.int64, "size"), (np.uint32, "key"), (np.int8, "move from_tier to_tier background"), align=True
 )
-TRACE_KEY: Final = np.dtype(
-    [
-        ("size", np.int64),
-        *((name, np.int32) for name in ("tokens", "stored", "has_write")),
-    ],
+RECORD: Final = _record(
+    (np.int64, "op_id position request_id session_id user_id key size_bytes due_ns ready_ns start_ns end_ns"),
+    (np.int64, "read_ns write_ns device_read_ns device_write_ns verify_ns window_ns order_ns"),
+    (np.int32, "seq turn step new_tokens tokens worker error"),
+    (np.int8, "qos phase op source move status from_tier to_tier waited_for warmup"),
     align=True,
 )
-PLANNED_OP: Final = np.dtype([(name, np.int64) for name in ("row", "role", "moves")])
-PLANNED: Final = np.dtype(
-    [
-        ("size", np.int64),
-        ("key", np.uint32),
-        ("move", np.int8),
-        ("from_tier", np.int8),
-        ("to_tier", np.int8),
-        ("background", np.int8),
-    ],
-    align=True,
-)
-RECORD: Final = np.dtype(
-    [
-        (name, kind)
-        for kind, names in (
-            (np.int64, "op_id position request_id session_id user_id key size_bytes due_ns ready_ns start_ns end_ns"),
-            (np.int64, "read_ns write_ns device_read_ns device_write_ns verify_ns window_ns order_ns"),
-            (np.int32, "seq turn step new_tokens tokens worker error"),
-            (np.int8, "qos phase op source move status from_tier to_tier waited_for warmup"),
-        )
-        for name in names.split()
-    ],
-    align=True,
-)
-
-UNFINISHED: Final = np.dtype([("request", np.int64), ("due_ns", np.int64), ("qos", np.int32), ("in_prefill", np.int32)])
-
+UNFINISHED: Final = _record((np.int64, "request due_ns"), (np.int32, "qos in_prefill"))
 
 _LIBRARY: Final = library("replayer._core")
 _CODES: Final[dict[str, type[Any] | None]] = {

@@ -50,6 +50,9 @@ class Engine(CompiledExecution):
         tiers: by number; None for a tier that the run does not have.
         payload: makes and checks the bytes of objects.
         staging: makes the buffers of a worker, given its number.
+
+    Attributes:
+        begun: called once with `began_ns`, before the first move.
     """
 
     def __init__(
@@ -67,6 +70,7 @@ class Engine(CompiledExecution):
         self._staging = staging
         self._workers = settings.workers
         self._max_errors = settings.max_errors
+        self.begun: Callable[[int], None] = lambda _: None
         self._crash: BaseException | None = None
         self._delays = RunDelays()
 
@@ -75,7 +79,6 @@ class Engine(CompiledExecution):
         flush: Flush,
         poll: Callable[[], None] = lambda: None,
         every_s: float = POLL_S,
-        begun: Callable[[int], None] = lambda _: None,
     ) -> None:
         """Execute the plan to its end, or until a limit or an exception ends the run.
 
@@ -84,7 +87,6 @@ class Engine(CompiledExecution):
                 every `every_s` seconds, and at the end.
             poll: called often, in this thread; an exception that it raises ends the run.
             every_s: seconds between flushes.
-            begun: called once with `began_ns`, before the first move.
 
         Raises:
             TooManyErrorsError: more moves failed than the limit allows.
@@ -97,7 +99,7 @@ class Engine(CompiledExecution):
         gc.disable()  # a collection would stop the threads that make moves in Python
         try:
             self._wait_for_window(poll)
-            begun(self.began_ns)
+            self.begun(self.began_ns)
             for worker in workers:
                 worker.start()
                 started.append(worker)

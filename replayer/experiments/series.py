@@ -22,8 +22,7 @@ from replayer.options.declaring import list_options
 from replayer.options.groups import PLAN_GROUPS
 from replayer.options.progress import PROGRESS_TO_PROGRAMS
 from replayer.options.run_groups import SpanOptions
-from replayer.record.reading import read_ranks, read_run
-from replayer.record.run_info import RanksInfo, RunInfo
+from replayer.record.reading import read_info
 from replayer.run.predicted import AssumedSystem
 from replayer.tiers.cache_dir import check_parent
 from tracegen.errors import InputError, format_count
@@ -250,7 +249,7 @@ class Series:
         self._show(Figures("starting"))
         if code := children.run_logged(self._means.compose_command(words), log, self._say_once, self._show):
             raise _make_failure("the replay", code, log, directory)
-        info = _read_info(directory)
+        info = read_info(directory)
         origin = "" if self._means.system is None else "predicted, "
         self.screen.say(f"{name}: {origin}{info.status}, {format_count(info.ops_executed or 0, 'op')}")
         return directory
@@ -301,7 +300,7 @@ def _make_failure(command: str, code: int, log: Path, subject: Path) -> ChildFai
     problem = f"{command} ended with exit code {code}"
     remedy = f"mend what {log} ends with, then repeat the command"
     if _read_status(subject) == "failed":
-        problem = f"the replay failed: {str(_read_info(subject).reason).rstrip('.')}"
+        problem = f"the replay failed: {str(read_info(subject).reason).rstrip('.')}"
         remedy = "complete trials stay: mend the cause, then repeat the command"
     return ChildFailedError(problem, remedy, subject=subject, exit_code=code)
 
@@ -317,10 +316,5 @@ def _read_status(directory: Path) -> str | None:
         return None
     if not (directory / "run.json").exists():
         return "incomplete"
-    status = _read_info(directory).status
+    status = read_info(directory).status
     return "incomplete" if status == "running" else status
-
-
-def _read_info(directory: Path) -> RunInfo | RanksInfo:
-    """Return what run.json says about all ranks together."""
-    return read_ranks(directory) or read_run(directory)

@@ -4,7 +4,7 @@ import json
 import re
 import stat
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final
 
 import msgspec
 import pyarrow as pa
@@ -19,40 +19,26 @@ from replayer.record.columns import (
 )
 from replayer.record.conditions import CONDITION_GROUPS, group_conditions
 from replayer.record.run_info import RanksInfo, RunInfo
+from replayer.record.run_parts import Table
 from tracegen.errors import InputError
 
-Info = TypeVar("Info", RunInfo, RanksInfo)
 
-
-def read_run(path: Path) -> RunInfo:
-    """Read the run.json of one process.
-
-    Args:
-        path: the run directory, of one rank where there are several.
-
-    Raises:
-        InputError: the file is missing, damaged, of a newer format, or describes several ranks.
-    """
-    content = _load(path)
-    if "ranks" in content:
-        raise InputError("describes several ranks", f"name one of {path}/rank_*", subject=f"{path}/run.json")
-    return _decode(path, content, RunInfo)
-
-
-def read_ranks(path: Path) -> RanksInfo | None:
-    """Read the run.json above those of several ranks; return None if the file is that of one process.
-
-    Args:
-        path: the run directory.
+def read_info(path: Path) -> RunInfo | RanksInfo:
+    """Read the run.json of one process, or that above those of several ranks.
 
     Raises:
         InputError: the file is missing, damaged, or of a newer format.
     """
     content = _load(path)
-    if "ranks" in content:
-        return _decode(path, content, RanksInfo)
-    _decode(path, content, RunInfo)  # a damaged file is refused, whichever it is
-    return None
+    return _decode(path, content, RanksInfo if "ranks" in content else RunInfo)
+
+
+def read_run(path: Path) -> RunInfo:
+    """Read the run.json of one process; an InputError says if it is that above several ranks."""
+    info = read_info(path)
+    if isinstance(info, RanksInfo):
+        raise InputError("describes several ranks", f"name one of {path}/rank_*", subject=f"{path}/run.json")
+    return info
 
 
 MOST_JSON: Final = 1 << 24  # bytes: a plan of 2^31 ops has 2 MB of checkpoints
@@ -87,12 +73,12 @@ def check_file(path: Path, most: int) -> None:
         raise InputError(f"{path} has {found.st_size:,} bytes, more than any honest one ({most:,}); copy the run anew.")
 
 
-def _load(path: Path) -> dict[str, Any]:
+def _load(path: Path) -> Table:
     """Parse a run.json and check its format's version, before any other field is looked at."""
     name = f"{path}/run.json"
     try:
         check_file(path / "run.json", MOST_JSON)
-        content: dict[str, Any] = json.loads((path / "run.json").read_text(encoding="utf-8"), parse_int=_parse_integer)
+        content: Table = json.loads((path / "run.json").read_text(encoding="utf-8"), parse_int=_parse_integer)
         version = content["run_version"]  # before all else: a later format may have other fields
         if type(version) is not int or version < 1:
             raise TypeError("run_version is not the number of a format")
@@ -110,7 +96,7 @@ def _load(path: Path) -> dict[str, Any]:
     return content
 
 
-def _decode(path: Path, content: dict[str, Any], kind: type[Info]) -> Info:
+def _decode(path: Path, content: Table, kind: type[RunInfo | RanksInfo]) -> RunInfo | RanksInfo:
     """Convert a parsed run.json to its type; name the first field that is missing or of another type."""
     conditions = content.get("conditions")
     if isinstance(conditions, dict):
@@ -183,33 +169,31 @@ def _check_parquet(path: Path, wanted: pa.Schema, what: str) -> None:
     version = (about.metadata or {}).get(b"kv-run", str(RUN_VERSION).encode()).decode(errors="replace")
     if version != str(RUN_VERSION):
         raise InputError(f"{path} is of run format {version}, this release reads {RUN_VERSION}; replay it anew.")
+    types = dict(zip(schema.names, schema.types, strict=True))
     for field in wanted:
-        if field.name not in schema.names:
+        if field.name not in types:
             raise InputError(f"{path} is not {what}: column {field.name} is missing.")
-        if not _is_like(schema.field(field.name).type, field.type):
+        if not _is_like(types[field.name], field.type):
             kind = "text" if field.name in (*LOG_ENUMS, "error") else field.type
-            raise InputError(
-                f"{path} is not {what}: column {field.name} is {schema.field(field.name).type}, not {kind}."
-            )
-    groups = [about.row_group(group) for group in range(about.num_row_groups)]
+            raise InputError(f"{path} is not {what}: column {field.name} is {types[field.name]}, not {kind}.")
+    _check_groups(path, about, {field.name for field in wanted if not field.nullable})
+
+
+def _check_groups(path: Path, about: pq.FileMetaData, required: set[str]) -> None:
+    """Refuse rows that would fill the memory, and nulls in required columns, as far as the statistics show them."""
+    groups = [about.row_group(number) for number in range(about.num_row_groups)]
     # A file of a few bytes may claim rows that fill the memory when they are read (a zip bomb).
-    size, memory = path.stat().st_size, sum(group.total_byte_size for group in groups)
+    size = path.stat().st_size
+    memory = sum(group.total_byte_size for group in groups)
     if about.num_rows > size * _BYTE_ROWS or memory > about.num_rows * _ROW_BYTES + _MEMORY:
-        raise InputError(
-            f"{path} claims {about.num_rows:,} rows in {size:,} bytes: no replay writes it; copy the run anew."
-        )
-    _check_chunks(path, about, {field.name for field in wanted if not field.nullable})
-
-
-def _check_chunks(path: Path, about: pq.FileMetaData, required: set[str]) -> None:
-    """Refuse nulls in required columns, as far as the statistics show them."""
-    for group in range(about.num_row_groups):
-        for place in range(about.num_columns):
-            chunk = about.row_group(group).column(place)
-            if chunk.physical_type != about.schema.column(place).physical_type:  # whose statistics end the process
-                raise InputError(f"{path} is not readable (its columns are damaged); copy the run anew.")
-            if chunk.path_in_schema in required and chunk.statistics is not None and chunk.statistics.null_count:
-                raise InputError(f"{path}: column {chunk.path_in_schema} holds nulls where a replay leaves none.")
+        claim = f"{path} claims {about.num_rows:,} rows in {size:,} bytes"
+        raise InputError(f"{claim}: no replay writes it; copy the run anew.")
+    chunks = [(place, group.column(place)) for group in groups for place in range(about.num_columns)]
+    for place, chunk in chunks:
+        if chunk.physical_type != about.schema.column(place).physical_type:  # whose statistics end the process
+            raise InputError(f"{path} is not readable (its columns are damaged); copy the run anew.")
+        if chunk.path_in_schema in required and chunk.statistics is not None and chunk.statistics.null_count:
+            raise InputError(f"{path}: column {chunk.path_in_schema} holds nulls where a replay leaves none.")
 
 
 def _is_like(found: pa.DataType, wanted: pa.DataType) -> bool:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from replayer.record.columns import DEVICE_SCHEMA, LOG_COLUMNS, LOG_ENUMS, LOG_SCHEMA, OPTIONAL
-from replayer.record.reading import read_ranks
+from replayer.record.reading import read_info
 from replayer.record.run_info import RanksInfo, RunInfo, encode
 from tracegen.errors import InputError
 
@@ -112,7 +112,7 @@ def check_free(path: Path, *, force: bool) -> list[Path]:
         if found and not force:
             raise InputError(f"{path} is not empty; name a new run directory with -o, or pass --force.")
         if found:
-            read_ranks(path)  # refuses what is not a run.json
+            read_info(path)  # refuses what is not a run.json
             _check_idle(path)
     except OSError as error:
         raise InputError(f"{path}: cannot be a run directory ({error.strerror}); name another with -o.") from None

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -12,7 +11,7 @@ from replayer.bindings.compiled import State
 from replayer.engine.engine import Engine, TooManyErrorsError
 from replayer.live.gauge import RunExtent
 from replayer.machine.device_counters import Sampler
-from replayer.planning.executing import Flush, Records, Rows
+from replayer.planning.executing import Records, Rows
 from replayer.planning.plan_hash import PlanHash
 from replayer.prediction.virtual_engine import VirtualEngine
 from replayer.record.run_directory import RunDirectory
@@ -22,7 +21,6 @@ from replayer.record.run_info import (
     RanksInfo,
     RunInfo,
     Status,
-    Totals,
     Warmup,
     Warning,  # noqa: A004 (run.json's word)
     Window,
@@ -32,7 +30,6 @@ from replayer.record.wording import commonest
 from replayer.run.console import RunConsole
 from replayer.run.log_writer import LogWriter
 from replayer.run.mpi import Ranks
-from replayer.run.opening import OpenTiers
 from replayer.run.prepared import Prepared
 from tracegen.console.interrupts import INTERRUPTS
 from tracegen.errors import InputError
@@ -51,7 +48,8 @@ class Execution:
         info: run.json as of now.
         ranks: this process among its ranks.
         console: shows progress and warnings.
-        tiers: open; None if the clock is computed, so that no counters of the kernel belong to it.
+        sampler: of the kernel's counters, which start with the engine; None if its clock is computed.
+        stop_waiting: ends the artificial waits of its tiers.
 
     Attributes:
         info: run.json as of now; replaced at each stage.
@@ -64,21 +62,16 @@ class Execution:
         info: RunInfo,
         ranks: Ranks,
         console: RunConsole,
-        tiers: OpenTiers | None = None,
+        sampler: Sampler | None = None,
+        stop_waiting: Callable[[], None] = lambda: None,
     ) -> None:
         self.info = info
         self._prepared = prepared
         self._engine = engine
-        self._tiers = tiers
-        self._sampler: Sampler | None = None
-        self._run: Callable[[Flush, Callable[[], None]], None] = engine.run
-        if tiers is not None and isinstance(engine, Engine):
-            own_io = tiers.io_is_counted()
-            self._sampler = Sampler(tiers.block_device(), own_io=own_io, run_delay_ns=engine.run_delay_ns)
-            # The intervals of the counters begin at the log's time 0.
-            self._run = partial(engine.run, begun=self._sampler.start)
         self._ranks = ranks
         self._console = console
+        self._sampler = sampler
+        self._stop_waiting = stop_waiting
         self._hash = PlanHash(prepared.plan.options.plan_version)
 
     def execute(self, directory: RunDirectory, log: LogWriter) -> KeyboardInterrupt | None:
@@ -91,7 +84,8 @@ class Execution:
         status: Status = "failed"
         reason: str | None
         try:
-            self._start(directory)
+            self.update(clock=self._ranks.start_clock())
+            directory.save(self.info)
             self._replay_moves(directory, log)
             status, reason = self._judge()
         except KeyboardInterrupt as error:
@@ -109,16 +103,12 @@ class Execution:
         self._engine.close()
         return interrupt
 
-    def _start(self, directory: RunDirectory) -> None:
-        self.update(clock=self._ranks.start_clock())
-        directory.save(self.info)
-
     def _replay_moves(self, directory: RunDirectory, log: LogWriter) -> None:
         """Run the engine to its end."""
-        prepared = self._prepared
+        plan = self._prepared.plan
         sampler = self._sampler
-        tiers = tuple(tier for tier, size in enumerate(prepared.plan.usable) if size != 0)
-        extent = RunExtent(prepared.plan.workload.ops, prepared.settings.span, tiers, self._ranks.size)
+        tiers = tuple(tier for tier, size in enumerate(plan.usable) if size != 0)
+        extent = RunExtent(plan.workload.ops, self._prepared.settings.span, tiers, self._ranks.size)
         with sampler or nullcontext(), self._console.track_run(extent) as watch:
 
             def flush(records: Records, errors: dict[int, str], rows: Rows) -> None:
@@ -129,15 +119,13 @@ class Execution:
                     directory.write_device(sampler.rows)
                 watch(records, self._engine.state)
 
-            self._run(flush, self._check_interrupts)
+            self._engine.run(flush, self._check_interrupts)
 
     def _check_interrupts(self) -> None:
         try:
             INTERRUPTS.check()
         except KeyboardInterrupt:
-            # Workers inside a throttled tier would sleep for as long as its limit says.
-            if self._tiers is not None:
-                self._tiers.stop_waiting()
+            self._stop_waiting()  # a worker in a throttled tier would sleep for as long as its limit says
             raise
 
     def _record_time_zero(self, directory: RunDirectory) -> None:
@@ -175,8 +163,8 @@ class Execution:
         executed = self._engine.totals()
         fingerprint = self._hash.hexdigest()
         is_whole = state.over and not state.cut and span.ops is None
-        if self._prepared.summary is None:
-            self.update(plan=_plan_executed(executed, fingerprint))
+        if self._prepared.summary is None:  # placement was decided on the way: the plan is what was done
+            self.update(plan=PlanInfo(**msgspec.structs.asdict(executed), plan_fingerprint=fingerprint))
         self.update(
             status=status,
             reason=reason,
@@ -220,8 +208,8 @@ class Execution:
         found = self._engine.unfinished()
         if len(found) > _MOST_UNFINISHED:
             return None
-        columns = {name: tuple(found[name].tolist()) for name in ("qos", "due_ns", "in_prefill")}
-        return Unfinished(request_id=tuple(found["request"].tolist()), **columns)
+        request_id, due_ns, qos, in_prefill = (tuple(found[name].tolist()) for name in found.dtype.names or ())
+        return Unfinished(request_id=request_id, due_ns=due_ns, qos=qos, in_prefill=in_prefill)
 
     def _record_counters(self, directory: RunDirectory) -> None:
         """Write the last samples, and warn if the device did not serve all reads."""
@@ -270,12 +258,6 @@ class Execution:
     def update(self, **changes: Any) -> None:
         """Replace fields of run.json."""
         self.info = msgspec.structs.replace(self.info, **changes)
-
-
-def _plan_executed(executed: Totals, fingerprint: str) -> PlanInfo:
-    """Return the plan of a run whose placement was decided on the way: the moves it executed."""
-    totals = {name: getattr(executed, name) for name in executed.__struct_fields__}
-    return PlanInfo(**totals, plan_fingerprint=fingerprint)
 
 
 def save_first(directory: RunDirectory, info: RunInfo | RanksInfo, *above: RunDirectory) -> None:

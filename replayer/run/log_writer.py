@@ -52,31 +52,24 @@ class LogWriter:
             OSError: the part cannot be written.
         """
         while len(records):
-            if self.rows == PART_ROWS:
+            if self.rows == PART_ROWS:  # a part that could not be written before
                 self.write()
             batch, records = np.split(records, [PART_ROWS - self.rows])
-            failed = np.flatnonzero(batch["error"] >= 0).tolist() if errors else ()
-            for row in failed:
+            for row in np.flatnonzero(batch["error"] >= 0).tolist() if errors else ():
                 self._errors[self.rows + row] = errors[int(batch["error"][row])]
             self._copy(batch)
             self.rows += len(batch)
-        is_old = self._by_age and monotonic() - self._written_at > PART_SECONDS
-        if self.rows == PART_ROWS or is_old:
+            if self.rows == PART_ROWS:
+                self.write()
+        if self._by_age and monotonic() - self._written_at > PART_SECONDS:
             self.write()
 
     def _copy(self, batch: Records) -> None:
         """Copy the records into the columns, after the rows that are there."""
-        columns = self._columns.values()
+        targets = np.array([address(column[self.rows :]) for column in self._columns.values()], np.int64)
+        layout = address(self._layout)
         # One pass of compiled code over the records: a copy per column would read them 35 times.
-        targets = np.array([address(column[self.rows :]) for column in columns], np.int64)
-        _split_records(
-            address(batch),
-            len(batch),
-            RECORD.itemsize,
-            address(self._layout),
-            address(targets),
-            len(targets),
-        )
+        _split_records(address(batch), len(batch), RECORD.itemsize, layout, address(targets), len(targets))
 
     def write(self) -> None:
         """Write all rows as a part; they stay here if that fails.
@@ -85,13 +78,9 @@ class LogWriter:
             OSError: the part cannot be written.
         """
         if self.rows:
-            columns: dict[str, Any] = {}
-            for name, column in self._columns.items():
-                columns[name] = column[: self.rows]
+            columns: dict[str, Any] = {name: column[: self.rows] for name, column in self._columns.items()}
             columns["rank"] = np.full(self.rows, self._rank)
-            columns["error"] = None
-            if self._errors:
-                columns["error"] = [self._errors.get(row) for row in range(self.rows)]
+            columns["error"] = [self._errors.get(row) for row in range(self.rows)] if self._errors else None
             self._directory.write_part(columns)
             self._errors = {}
             self.rows = 0

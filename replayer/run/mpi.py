@@ -46,12 +46,10 @@ class Ranks:
             problem = error
         # Collective, whether the step failed or not: else the peers would wait here for ever.
         is_refused = self.gather(problem is not None)
-        if not any(is_refused):
-            return
-        first = is_refused.index(True)
-        if problem is None or first != self.rank:
+        if problem is not None and is_refused.index(True) == self.rank:
+            raise problem if self.comm is None else _name_rank(problem, self.rank)
+        if any(is_refused):
             raise SystemExit(InputError.exit_code)
-        raise problem if self.comm is None else _name_rank(problem, first)
 
     @contextmanager
     def abort_together(

@@ -7,13 +7,12 @@ from typing import Final
 
 from replayer.options.settings import Settings
 from replayer.record.run_info import Precondition
-from replayer.tiers.base import ALIGNMENT, HostBuffer, Tier
+from replayer.tiers.base import ALIGNMENT, HostBuffer, Tier, align_up
 from replayer.tiers.payload import Payload
 from tracegen.errors import InputError
 
 _OBJECT: Final = 64 << 20  # bytes of one object
 _FIRST_KEY: Final = 1 << 34  # above the keys of every trace
-_GIB: Final = 2**30
 
 
 def precondition(
@@ -21,12 +20,11 @@ def precondition(
     settings: Settings,
     room: int,
     payload: Payload,
-    advance: Callable[[int], object] = lambda _bytes: None,
+    advance: Callable[[int], object],
 ) -> Precondition | None:
-    """Write `settings.control.precondition` to the nvme tier and remove it again.
+    """Write `settings.control.precondition` to the nvme tier and remove it again; return what it took.
 
-    The tier is emptied whenever it is full. Every object has a key of its own, so that no bytes
-    are written twice.
+    The tier is emptied whenever it is full.
 
     Args:
         nvme: the tier; None if the run has none on a disk.
@@ -35,59 +33,40 @@ def precondition(
         payload: makes the bytes.
         advance: takes the bytes written since its last call.
 
-    Returns:
-        The amount and the seconds it took; None if nothing is to be written.
-
     Raises:
         InputError: there is no nvme tier on a disk, or it cannot be written.
     """
-    left = int(settings.control.precondition * _GIB)
+    left = int(settings.control.precondition * 2**30)
     if not left:
         return None
     if nvme is None:
-        raise InputError(
-            "writes to the nvme tier, and this run has none on a disk",
-            "leave it out, or give the run an nvme tier",
-            setting="precondition",
-        )
+        problem = "writes to the nvme tier, and this run has none on a disk"
+        raise InputError(problem, "leave it out, or give the run an nvme tier", setting="precondition")
     began = monotonic()
     buffer = HostBuffer(settings.chunk)
     stored: list[int] = []
     try:
-        for key in count(_FIRST_KEY):
+        for key in count(_FIRST_KEY):  # each object has a key of its own: no bytes are written twice
+            if not left or (len(stored) + 1) * _OBJECT > room:
+                while stored:
+                    nvme.discard(stored.pop())
             if not left:
                 break
-            if (len(stored) + 1) * _OBJECT > room:
-                _discard(nvme, stored)
             size = min(_OBJECT, left, max(room, ALIGNMENT))
             stored.append(key)
-            _write_object(nvme, key, size, buffer, settings.chunk, payload)
+            _write_object(nvme, key, size, buffer, payload)
             left -= size
             advance(size)
-        _discard(nvme, stored)
     except OSError as error:
         problem = f"{settings.devices.cache_dir}: {error.strerror}"
         raise InputError(problem, "ask for less", setting="precondition") from None
     return Precondition(gib=settings.control.precondition, s=monotonic() - began)
 
 
-def _write_object(
-    nvme: Tier,
-    key: int,
-    size: int,
-    buffer: HostBuffer,
-    chunk: int,
-    payload: Payload,
-) -> None:
+def _write_object(nvme: Tier, key: int, size: int, buffer: HostBuffer, payload: Payload) -> None:
+    chunk = len(buffer.view)
     with nvme.create(key, size) as target:
         for offset in range(0, size, chunk):
             length = min(chunk, size - offset)
-            # Direct I/O writes whole blocks, whose end must be payload, too.
-            whole_blocks = -(-length // ALIGNMENT) * ALIGNMENT
-            payload.fill(buffer.words, key, offset, whole_blocks)
+            payload.fill(buffer.words, key, offset, align_up(length))  # direct I/O writes whole blocks
             target.write(offset, length, buffer)
-
-
-def _discard(nvme: Tier, keys: list[int]) -> None:
-    while keys:
-        nvme.discard(keys.pop())

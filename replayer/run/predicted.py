@@ -1,6 +1,6 @@
 """One prediction, from a trace to a run directory: the run's own plan on the clock of a profile."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -127,67 +127,59 @@ class PredictedReplay:
             run.json as it is at the end.
 
         Raises:
-            InputError: the trace, the profile or the directory will not do.
+            InputError: the trace, the profile or the directories will not do.
             ToolError: run.json could not be written at the end.
             KeyboardInterrupt: after the run has been closed as incomplete.
         """
-        check_free(self.output, force=self.settings.control.force)
-        self.system.times()  # refuses bad speeds before any planning
+        force = self.settings.control.force
+        check_free(self.output, force=force)
+        machine = self.system.times().struct()  # refuses bad speeds before any planning
         prepared = Prepared.make(self.trace, self.model, self.options, self._used_settings(), self.console)
         if prepared.settings.span.duration_s is not None:
             self.console.say(describe_time(prepared.plan, prepared.settings.span))
         info = self._first_info(prepared)
-        with closing(RunDirectory(self.output, force=self.settings.control.force)) as directory:
-            return self._execute(prepared, info, directory)
+        with closing(RunDirectory(self.output, force=force)) as directory:
+            save_first(directory, info)
+            for warning in info.warnings:
+                self.console.warn(warning.text)
+            engine = VirtualEngine(prepared.plan, prepared.engine_settings(), machine)
+            execution = Execution(prepared, engine, info, ALONE, self.console)
+            # Parts by age would differ from machine to machine; a prediction's bytes must not.
+            log = LogWriter(directory, ALONE.rank, by_age=False)
+            with INTERRUPTS.defer():
+                interrupt = execution.execute(directory, log)
+                if reason := execution.write_end(directory, log):
+                    raise ToolError(reason)
+                if interrupt is not None:
+                    raise interrupt
+        return execution.info
 
     def _used_settings(self) -> Settings:
         """Return the settings with the throttles of those tiers alone that the plan has."""
-        sizes = zip(TIERS, self.options.usable(), strict=True)
-        used = {tier for tier, size in sizes if size != 0}
+        used = [tier for tier, size in zip(TIERS, self.options.usable(), strict=True) if size != 0]
         throttle = tuple(one for one in self.settings.devices.throttle if one[0] in used)
-        devices = replace(self.settings.devices, throttle=throttle)
-        return replace(self.settings, devices=devices)
-
-    def _general_warnings(self) -> list[RunWarning]:
-        """Return the warnings that do not depend on the plan."""
-        warnings = [RunWarning(kind="note", text=note) for note in self.settings.notes]
-        profile = self.system.profile
-        if profile.kind != "measured":
-            is_sheet = profile.kind == "data sheet"
-            basis = "from its data sheet" if is_sheet else "estimated from published figures"
-            text = (
-                f"the profile {profile.name} is {basis}, not measured; assumed are"
-                " files, direct I/O in requests of 1 MiB, no fsync, and that stamps are verified."
-            )
-            warnings.append(RunWarning(kind="data sheet", text=text))
-        return warnings
+        return replace(self.settings, devices=replace(self.settings.devices, throttle=throttle))
 
     def _first_info(self, prepared: Prepared) -> RunInfo:
         """Return run.json as it is before the execution starts."""
-        plan = prepared.plan
-        is_on_disk = plan.usable[NVME] != 0 and self.settings.is_on_drive
+        is_on_disk = prepared.plan.usable[NVME] != 0 and self.settings.is_on_drive
         direct = self.settings.io.direct == "on" if is_on_disk else None
-        warnings = (*self._general_warnings(), *check_range(plan, self.system.profile))
         return msgspec.structs.replace(
             prepared.describe(direct, description.describe(), datetime.now(UTC)),
             run_version=PREDICTED_RUN_VERSION,
             prediction=self.system.describe(),
-            warnings=warnings,
+            warnings=(*self._list_warnings(), *check_range(prepared.plan, self.system.profile)),
         )
 
-    def _execute(self, prepared: Prepared, info: RunInfo, directory: RunDirectory) -> RunInfo:
-        """Execute the plan on the computed clock, and write the log and the last run.json."""
-        save_first(directory, info)
-        engine = VirtualEngine(prepared.plan, prepared.engine_settings(), self.system.times().struct())
-        execution = Execution(prepared, engine, info, ALONE, self.console)
-        # Parts by age would differ from machine to machine; a prediction's bytes must not.
-        log = LogWriter(directory, ALONE.rank, by_age=False)
-        for warning in info.warnings:
-            self.console.warn(warning.text)
-        with INTERRUPTS.defer():
-            interrupt = execution.execute(directory, log)
-            if reason := execution.write_end(directory, log):
-                raise ToolError(reason)
-            if interrupt is not None:
-                raise interrupt
-        return execution.info
+    def _list_warnings(self) -> Iterator[RunWarning]:
+        """Yield the warnings that do not depend on the plan."""
+        for note in self.settings.notes:
+            yield RunWarning(kind="note", text=note)
+        profile = self.system.profile
+        if profile.kind != "measured":
+            basis = "from its data sheet" if profile.kind == "data sheet" else "estimated from published figures"
+            text = (
+                f"the profile {profile.name} is {basis}, not measured; assumed are"
+                " files, direct I/O in requests of 1 MiB, no fsync, and that stamps are verified."
+            )
+            yield RunWarning(kind="data sheet", text=text)

@@ -25,9 +25,6 @@ _OTHER_FILES: Final = 256  # files that the process may have open besides those 
 def check_footprint(needed: Footprint, settings: Settings, ranks: int = 1) -> Warning | None:
     """Refuse a plan whose peak does not fit the memory or the disk.
 
-    How far a run with a time limit gets is not known in advance: if its disk could fill, that is a
-    warning.
-
     Args:
         needed: by the plan.
         settings: of the run.
@@ -73,10 +70,8 @@ def describe_time(plan: Plan, span: Span) -> str:
         return f"time: {describe_cut(span.duration_s, span.duration_by)}, then {drain}"
     pace = plan.options.demand.pace
     shortest_s = plan.workload.shortest_s(pace.kind, pace.speedup)
-    known = ""
-    if shortest_s >= 1:
-        source = f"times and pauses of the trace at pace {pace.kind}"
-        known = f"at least {shortest_s:,.0f} s ({source}), "
+    source = f"times and pauses of the trace at pace {pace.kind}"
+    known = f"at least {shortest_s:,.0f} s ({source}), " if shortest_s >= 1 else ""
     return f"time: {known}as long as the tiers take; a duration would limit it"
 
 
@@ -104,29 +99,27 @@ def _check_disk(needed: Footprint, settings: Settings, ranks: int) -> Warning | 
     limit = needed.plan.usable[NVME]
     if limit == 0 or not settings.is_on_drive or settings.devices.cache_dir is None:
         return None
-    peak = needed.nvme_bytes
-    reserve = settings.control.reserve.bytes_on(settings.devices.cache_dir)
-    free = max(0, free_bytes(settings.devices.cache_dir) - reserve) // ranks
-    if peak <= free:
+    place = settings.devices.cache_dir
+    reserve = settings.control.reserve.bytes_on(place)
+    free = max(0, free_bytes(place) - reserve) // ranks
+    if needed.nvme_bytes <= free:
         return None
-    lack = f"the plan needs {peak / _GIB:,.2f} GiB at its peak, {free / _GIB:,.2f} GiB are free"
+    lack = f"the plan needs {needed.nvme_bytes / _GIB:,.2f} GiB at its peak, {free / _GIB:,.2f} GiB are free"
     if reserve:
-        kept = f"{reserve / _GIB:,.2f} GiB ({settings.control.reserve.format()})"
-        lack += f" in addition to the reserve of {kept}"
+        share = settings.control.reserve.format()
+        lack += f" in addition to the reserve of {reserve / _GIB:,.2f} GiB ({share})"
     span = settings.span
+    # How far a run with a limit gets is not known in advance; slabs are claimed at once.
     is_limited = span.duration_s is not None or span.ops is not None
     if limit is None and is_limited and settings.devices.layout == "files":
         end = f"{span.duration_s:g} s" if span.duration_s else f"{span.ops:,} ops"
-        fate = f"if the run gets that far within {end}, its stores fail"
-        text = f"{lack}: this disk cannot hold the whole plan; {fate}."
+        text = f"{lack}: this disk cannot hold the whole plan; if the run gets that far within {end}, its stores fail."
         return Warning(kind="little room", text=text)
     room = _gib_below(free * 0.95)
-    remedy = "name another directory"
-    if float(room):
-        remedy = f"pass `storage_capacity_gb={room}` or a smaller `model`"
+    remedy = f"pass `storage_capacity_gb={room}` or a smaller `model`" if float(room) else "name another directory"
     if reserve:
         remedy += ", or a smaller `reserve`"
-    raise InputError(lack, remedy, subject=settings.devices.cache_dir, setting="cache_dir")
+    raise InputError(lack, remedy, subject=place, setting="cache_dir")
 
 
 def _allow_files(needed: Footprint, settings: Settings) -> None:
@@ -135,10 +128,7 @@ def _allow_files(needed: Footprint, settings: Settings) -> None:
     files = _OTHER_FILES + settings.demand.workers + slabs
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and files > hard:
-        raise InputError(
-            f"the run needs {files:,} files open at once, {hard:,} are allowed",
-            "raise `ulimit -n`",
-        )
+        raise InputError(f"the run needs {files:,} files open at once, {hard:,} are allowed", "raise `ulimit -n`")
     # Slabs and workers' files together exceed the usual soft limit of 1,024.
     if soft != resource.RLIM_INFINITY and files > soft:
         resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))

@@ -13,6 +13,7 @@ import msgspec
 
 from replayer.engine.engine import Engine
 from replayer.machine import description
+from replayer.machine.device_counters import Sampler
 from replayer.options.settings import Settings
 from replayer.planning.moves import GPU, NVME
 from replayer.planning.plan import PlanOptions
@@ -174,7 +175,10 @@ class Replay:
             precondition=written,
         )
         engine = Engine(needed.plan, prepared.engine_settings(), tiers.all, payload, tiers.staging)
-        return Execution(prepared, engine, info, self.ranks, console, tiers)
+        io_is_counted = tiers.io_is_counted()
+        sampler = Sampler(tiers.block_device(), own_io=io_is_counted, run_delay_ns=engine.run_delay_ns)
+        engine.begun = sampler.start  # the intervals of the counters begin at the log's time 0
+        return Execution(prepared, engine, info, self.ranks, console, sampler, tiers.stop_waiting)
 
     def _run_name(self, started: datetime) -> str:
         """Return the name of the run, which names its cache folder."""
