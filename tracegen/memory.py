@@ -84,9 +84,7 @@ def meminfo(name: str) -> int:
 
 
 def available(
-    groups: Path = Path("/proc/self/cgroup"),
-    mounts: Path = Path("/proc/self/mountinfo"),
-    root: Path = Path("/"),
+    groups: Path = Path("/proc/self/cgroup"), mounts: Path = Path("/proc/self/mountinfo"), root: Path = Path("/")
 ) -> Memory:
     """Return the least of what the kernel calls available and what each limit leaves.
 

@@ -113,11 +113,7 @@ class Rag:
     ingest_s: Seconds = 0  # documents arrive evenly over this time; 0: all before the first request
     users: UserKind = field(
         default_factory=lambda: UserKind(
-            context=(64, 512),
-            generation=(100, 400),
-            think_s=(0.5, 5.0),
-            continues=0.5,
-            max_turns=10,
+            context=(64, 512), generation=(100, 400), think_s=(0.5, 5.0), continues=0.5, max_turns=10
         )
     )  # of source rag
 
