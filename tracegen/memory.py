@@ -8,6 +8,7 @@ from typing import Final
 
 from tracegen.control_groups import list_groups, read_numbers
 from tracegen.errors import InputError
+from views.numbers import format_bytes
 
 PLANNING: Final = 64
 DESCRIBING: Final = 200
@@ -33,7 +34,7 @@ class Memory:
     def format(self, shares: int = 1) -> str:
         """Format the memory, or one of several equal shares of it, as a clause."""
         limit = f" ({self.limit})" if self.limit else ""
-        return f"{format_memory(self.bytes // shares)} of memory are available{limit}"
+        return f"{format_bytes(self.bytes // shares)} of memory are available{limit}"
 
     def require(
         self,
@@ -53,7 +54,7 @@ class Memory:
             InputError: says what is needed and what there is.
         """
         if (self.bytes or self.limit) and needed > self.bytes // shares:
-            problem = f"{what} {format_memory(needed)}, but {self.format(shares)}"
+            problem = f"{what} {format_bytes(needed)}, but {self.format(shares)}"
             raise InputError(problem, remedy, subject=subject, setting=setting)
 
 
@@ -70,11 +71,6 @@ def require_for_trace(ops: int, counts: Mapping[str, int], each: int, *, cycles:
     needed = min(ops, _BATCH) * _READING + ops * each + ids * _ID
     remedy = "pass fewer `cycles`, or a slice of the trace" if cycles > 1 else "use a slice of it, or a larger machine"
     available().require(needed, f"its {ops:,} ops take", remedy, subject=subject)
-
-
-def format_memory(size: int) -> str:
-    """Format bytes in GiB, or in MiB below one GiB."""
-    return f"{size / 2**30:,.1f} GiB" if size >= 2**30 else f"{size / 2**20:.0f} MiB"
 
 
 def meminfo(name: str) -> int:
