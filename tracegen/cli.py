@@ -15,16 +15,5 @@ def main() -> None:
     """Make, exchange, derive, compare and describe traces of KV-cache operations."""
 
 
-for _command in (
-    generate,
-    recipes,
-    info,
-    validate,
-    import_,
-    export,
-    merge,
-    slice_,
-    scale,
-    diff,
-):
+for _command in (generate, recipes, info, validate, import_, export, merge, slice_, scale, diff):
     main.add_command(_command)

@@ -58,10 +58,7 @@ class Purpose(IntEnum):
     SESSION_CONTINUED = 25
 
 
-def philox4x32(
-    counter: tuple[U64, U64, U64, U64],
-    key: tuple[int, int],
-) -> tuple[U64, U64, U64, U64]:
+def philox4x32(counter: tuple[U64, U64, U64, U64], key: tuple[int, int]) -> tuple[U64, U64, U64, U64]:
     """Return ten rounds of Philox4x32: arrays of the counter's shape; every value and key word is below 2^32."""
     c0, c1, c2, c3 = counter
     k0, k1 = key
@@ -82,15 +79,9 @@ def draw(seed: int, purpose: Purpose, stream: ArrayLike, index: ArrayLike = 0) -
 
     Streams (a session, a block of arrivals) and the seed are below 2^64, indices in them below 2^32.
     """
-    streams, indices = np.broadcast_arrays(
-        np.asarray(stream, dtype=np.uint64),
-        np.asarray(index, dtype=np.uint64),
-    )
+    streams, indices = np.broadcast_arrays(np.asarray(stream, dtype=np.uint64), np.asarray(index, dtype=np.uint64))
     purposes = np.full(streams.shape, int(purpose), dtype=np.uint64)
-    words = philox4x32(
-        (indices, purposes, streams & _LOW, streams >> _HALF),
-        (seed & 0xFFFFFFFF, seed >> 32),
-    )
+    words = philox4x32((indices, purposes, streams & _LOW, streams >> _HALF), (seed & 0xFFFFFFFF, seed >> 32))
     return words[0] | (words[1] << _HALF)
 
 

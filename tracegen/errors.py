@@ -25,14 +25,7 @@ class ToolError(Exception):
 
     exit_code = 1
 
-    def __init__(
-        self,
-        problem: str,
-        remedy: str = "",
-        *,
-        subject: object = None,
-        setting: str | None = None,
-    ) -> None:
+    def __init__(self, problem: str, remedy: str = "", *, subject: object = None, setting: str | None = None) -> None:
         super().__init__(problem, remedy)
         self.problem = problem
         self.remedy = remedy
@@ -71,12 +64,7 @@ class InputError(ToolError):
 
 
 def missing_package(
-    feature: str,
-    package: str,
-    extra: str,
-    *,
-    reason: str = "not installed",
-    alternative: str = "",
+    feature: str, package: str, extra: str, *, reason: str = "not installed", alternative: str = ""
 ) -> InputError:
     """Make the error of a feature whose package is missing; `extra` of this project installs it."""
     remedy = f"run `make setup EXTRAS={extra}` in a checkout, else `pip install {package}`"

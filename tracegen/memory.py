@@ -8,6 +8,7 @@ from typing import Final
 
 from tracegen.control_groups import list_groups, read_numbers
 from tracegen.errors import InputError
+from views.numbers import format_bytes
 
 PLANNING: Final = 64
 DESCRIBING: Final = 200
@@ -33,7 +34,7 @@ class Memory:
     def format(self, shares: int = 1) -> str:
         """Format the memory, or one of several equal shares of it, as a clause."""
         limit = f" ({self.limit})" if self.limit else ""
-        return f"{format_memory(self.bytes // shares)} of memory are available{limit}"
+        return f"{format_bytes(self.bytes // shares)} of memory are available{limit}"
 
     def require(
         self,
@@ -53,7 +54,7 @@ class Memory:
             InputError: says what is needed and what there is.
         """
         if (self.bytes or self.limit) and needed > self.bytes // shares:
-            problem = f"{what} {format_memory(needed)}, but {self.format(shares)}"
+            problem = f"{what} {format_bytes(needed)}, but {self.format(shares)}"
             raise InputError(problem, remedy, subject=subject, setting=setting)
 
 
@@ -72,11 +73,6 @@ def require_for_trace(ops: int, counts: Mapping[str, int], each: int, *, cycles:
     available().require(needed, f"its {ops:,} ops take", remedy, subject=subject)
 
 
-def format_memory(size: int) -> str:
-    """Format bytes in GiB, or in MiB below one GiB."""
-    return f"{size / 2**30:,.1f} GiB" if size >= 2**30 else f"{size / 2**20:.0f} MiB"
-
-
 def meminfo(name: str) -> int:
     """Read a field of /proc/meminfo in bytes; 0 if there is none."""
     lines = (line.split() for line in Path("/proc/meminfo").read_text().splitlines())
@@ -84,9 +80,7 @@ def meminfo(name: str) -> int:
 
 
 def available(
-    groups: Path = Path("/proc/self/cgroup"),
-    mounts: Path = Path("/proc/self/mountinfo"),
-    root: Path = Path("/"),
+    groups: Path = Path("/proc/self/cgroup"), mounts: Path = Path("/proc/self/mountinfo"), root: Path = Path("/")
 ) -> Memory:
     """Return the least of what the kernel calls available and what each limit leaves.
 

@@ -85,11 +85,7 @@ def write_failure(path: Path, error: OSError, setting: str = "output") -> InputE
 
 
 def check_output(
-    path: Path,
-    *,
-    force: bool,
-    setting: str = "output",
-    is_replaceable: Callable[[Path], bool] = Path.is_file,
+    path: Path, *, force: bool, setting: str = "output", is_replaceable: Callable[[Path], bool] = Path.is_file
 ) -> None:
     """Refuse an output that cannot be written or would replace something unasked.
 

@@ -28,14 +28,7 @@ _WORDS: Final[Mapping[type, str]] = {
     inspect.TupleType: "a list",
     inspect.VarTupleType: "a list",
 }
-_LIMITS: Final = {
-    "ge": "from",
-    "gt": "above",
-    "le": "to",
-    "lt": "below",
-    "min_length": "of",
-    "max_length": "to",
-}
+_LIMITS: Final = {"ge": "from", "gt": "above", "le": "to", "lt": "below", "min_length": "of", "max_length": "to"}
 
 
 def load_toml(path: Path, remedy: str, setting: str | None = None) -> Table:
@@ -65,13 +58,7 @@ def parse_toml(text: str, subject: object, setting: str | None = None) -> Table:
         raise InputError(problem, "correct it", subject=subject, setting=setting) from None
 
 
-def convert(
-    content: object,
-    kind: type[T],
-    subject: object = None,
-    setting: str | None = None,
-    place: str = "",
-) -> T:
+def convert(content: object, kind: type[T], subject: object = None, setting: str | None = None, place: str = "") -> T:
     """Return the content of a file, or the part of it at `place`, as a type.
 
     Raises:

@@ -94,7 +94,7 @@ def test_a_trace_that_does_not_fit_is_refused_before_it_is_read(
     tool = tracegen.cli.main if command.startswith("info") else replayer.cli.main
     done = CliRunner().invoke(tool, command.format(trace.path).split())
     assert done.exit_code == 2
-    assert "0 MiB of memory are available" in done.stderr
+    assert "900 bytes of memory are available" in done.stderr
 
 
 def test_the_limit_of_virtual_memory_counts() -> None:
@@ -129,5 +129,5 @@ def test_a_container_that_is_too_small_is_refused_before_the_kernel_kills_it(tmp
     finally:
         group.rmdir()
     assert done.returncode == 2, done.stderr
-    assert "Error: --cpu-mem-gb: the tier takes 1.0 GiB, but " in done.stderr
+    assert "Error: --cpu-mem-gb: the tier takes 1 GiB, but " in done.stderr
     assert f"({group}/memory.limit_in_bytes allows 200 MiB); pass at most 0." in done.stderr

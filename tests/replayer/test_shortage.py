@@ -35,8 +35,8 @@ import pyarrow.parquet
 from replayer.cli import main
 from replayer.machine import description
 
-description.code_digests = functools.cache(description.code_digests)
-description.code_digests()
+description.digest_code = functools.cache(description.digest_code)
+description.describe()
 os.fsync = lambda file: None  # no file of these runs is to outlive the machine
 
 first, last, asked, refused = (

@@ -12,8 +12,6 @@ from tracegen.outputs import TraceOutput
 from tracegen.schema import Columns, Trace
 
 EXCERPT = ROOT / "traces" / "mooncake_excerpt.jsonl"
-SHARED = ROOT.parent / "shared" / "data"
-FULL, AZURE = SHARED / "mooncake_conversation_trace.jsonl", SHARED / "AzureLLMInferenceTrace_conv.csv"
 
 
 def imported(format_: str, path: Path | list[Path], to: Path, **options: Any) -> Trace:

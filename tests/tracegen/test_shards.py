@@ -46,10 +46,7 @@ def test_the_shards_of_any_recipe_merge_to_the_whole(recipe: Recipe, count: int)
     cut = survey(recipe, sources)
     parts = [batches(recipe, sources, (number, count), cut) for number in range(count)]
     prints = []
-    for ops in (
-        batches(recipe, sources, (0, 1), cut),
-        merge_shards(parts, list_users(recipe, sources, end=cut)),
-    ):
+    for ops in (batches(recipe, sources, (0, 1), cut), merge_shards(parts, list_users(recipe, sources, end=cut))):
         fingerprint = Fingerprint()
         for batch in ops:
             fingerprint.update(batch)
@@ -103,8 +100,7 @@ def test_shards_of_different_traces_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("jobs", "number", "end"),
-    [(1, signal.SIGINT, (130, "Interrupted.")), (2, signal.SIGTERM, (143, "Terminated."))],
+    ("jobs", "number", "end"), [(1, signal.SIGINT, (130, "Interrupted.")), (2, signal.SIGTERM, (143, "Terminated."))]
 )
 def test_a_signal_to_all_processes_ends_cleanly(
     jobs: int, number: signal.Signals, end: tuple[int, str], tmp_path: Path

@@ -58,17 +58,8 @@ def _list_exports() -> list[str]:
 
 
 _FILE_FLAGS: Final = (
-    click.option(
-        "--skip-bad",
-        is_flag=True,
-        help="Skip bad rows and count them, instead of refusing the file.",
-    ),
-    click.option(
-        "--licence",
-        default="not stated",
-        show_default=True,
-        help="Licence of the files, for the metadata.",
-    ),
+    click.option("--skip-bad", is_flag=True, help="Skip bad rows and count them, instead of refusing the file."),
+    click.option("--licence", default="not stated", show_default=True, help="Licence of the files, for the metadata."),
 )
 
 
@@ -84,12 +75,7 @@ _FILE_FLAGS: Final = (
 @option_group("Files", "--skip-bad --licence CC-BY-4.0", *_FILE_FLAGS)
 @add_output_flags
 def import_(
-    format_: str,
-    files: tuple[Path, ...],
-    licence: str,
-    skip_bad: bool,
-    output: ReportedTrace,
-    **flags: Any,
+    format_: str, files: tuple[Path, ...], licence: str, skip_bad: bool, output: ReportedTrace, **flags: Any
 ) -> None:
     """Turn FILES of another lab's FORMAT into a trace: docs/formats.md says how.
 
@@ -127,23 +113,10 @@ def _drop_missing(flags: Mapping[str, object]) -> dict[str, Any]:
 @click.argument("format_", metavar="FORMAT", type=Word(_list_exports))
 @click.argument("trace", type=TRACE_PATH)
 @option_group("Format", "--bytes-per-token 131072", *setting_flags(ImportOptions(), _BYTES_PER_TOKEN))
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    required=True,
-    help="The file; .zst compresses it.",
-)
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The file; .zst compresses it.")
 @click.option("--force", is_flag=True, help="Replace the output if it exists.")
 @json_option("the counts of what was written")
-def export(
-    format_: str,
-    trace: Path,
-    output: Path,
-    force: bool,
-    as_json: bool,
-    **flags: object,
-) -> None:
+def export(format_: str, trace: Path, output: Path, force: bool, as_json: bool, **flags: object) -> None:
     """Write TRACE in another lab's FORMAT: docs/formats.md says how.
 
     FORMAT is fio, kvcache-simulator, mlcommons, mooncake or oracle-general.

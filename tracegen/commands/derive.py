@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tracegen.commands.options import (
-    TRACE_PATH,
-    ReportedTrace,
-    add_output_flags,
-    open_checked,
-    report_trace,
-)
+from tracegen.commands.options import TRACE_PATH, ReportedTrace, add_output_flags, open_checked, report_trace
 from tracegen.console.command_line import SECONDS
 from tracegen.console.commands import command, option_group
 from tracegen.errors import InputError
@@ -100,19 +94,8 @@ def slice_(
     epilog="Example: tracegen scale trace.parquet --users 4 -o four_times.parquet",
 )
 @click.argument("trace", type=TRACE_PATH)
-@click.option(
-    "--users",
-    type=click.IntRange(1, 10**6),
-    default=1,
-    show_default=True,
-    help="Copies of every user.",
-)
-@click.option(
-    "--time",
-    default="1",
-    show_default=True,
-    help="Multiply all times by this, for example 0.5.",
-)
+@click.option("--users", type=click.IntRange(1, 10**6), default=1, show_default=True, help="Copies of every user.")
+@click.option("--time", default="1", show_default=True, help="Multiply all times by this, for example 0.5.")
 @add_output_flags
 def scale(trace: Path, users: int, time: str, output: ReportedTrace) -> None:
     """Repeat every user of TRACE with objects of their own; prompts, phrases and chunks stay shared."""

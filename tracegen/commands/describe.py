@@ -12,10 +12,7 @@ from tracegen.console.commands import command
 from tracegen.errors import escape_controls
 
 
-@command(
-    short_help="Describe a trace, or draw it.",
-    epilog="Example: tracegen info trace.parquet -o trace.html",
-)
+@command(short_help="Describe a trace, or draw it.", epilog="Example: tracegen info trace.parquet -o trace.html")
 @click.argument("trace", type=TRACE_PATH)
 @answer_options(has_charts=True)
 def info(trace: Path, output: AnswerOutput) -> None:
@@ -30,10 +27,7 @@ def info(trace: Path, output: AnswerOutput) -> None:
     output.show(answer_trace(facts, reuse, drawn))
 
 
-@command(
-    short_help="Check every rule of the format.",
-    epilog="Example: tracegen validate trace.parquet",
-)
+@command(short_help="Check every rule of the format.", epilog="Example: tracegen validate trace.parquet")
 @click.argument("trace", type=TRACE_PATH)
 @json_option("the ops and the violations")
 def validate(trace: Path, as_json: bool) -> None:
@@ -64,10 +58,7 @@ def validate(trace: Path, as_json: bool) -> None:
         raise click.exceptions.Exit(1)
 
 
-@command(
-    short_help="Compare two traces.",
-    epilog="Example: tracegen diff a.parquet b.parquet",
-)
+@command(short_help="Compare two traces.", epilog="Example: tracegen diff a.parquet b.parquet")
 @click.argument("a", type=TRACE_PATH)
 @click.argument("b", type=TRACE_PATH)
 @answer_options(example="-o diff.md")

@@ -44,11 +44,7 @@ class ReportedTrace(TraceOutput):
 
 _OUTPUT_FLAGS = (
     click.option(
-        "-o",
-        "--output",
-        type=click.Path(path_type=Path),
-        required=True,
-        help="The trace (Parquet) to write.",
+        "-o", "--output", type=click.Path(path_type=Path), required=True, help="The trace (Parquet) to write."
     ),
     click.option(
         "--part-ops",

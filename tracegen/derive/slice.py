@@ -38,10 +38,7 @@ def slice_trace(trace: Trace, ranges: SliceRanges) -> Derivation:
 
     def shift() -> Iterator[Columns]:
         for batch in _select_rows(trace, ranges):
-            yield batch | {
-                "time_ns": batch["time_ns"] - begin_ns,
-                "user_id": np.searchsorted(users, batch["user_id"]),
-            }
+            yield batch | {"time_ns": batch["time_ns"] - begin_ns, "user_id": np.searchsorted(users, batch["user_id"])}
 
     given = {name: list(limits) for name, limits in vars(ranges).items() if limits is not None}
     return Derivation(describe_origin([trace], {"slice": given}), renumber(shift()))

@@ -29,11 +29,7 @@ def list_charts(trace: Trace, facts: Facts, reuse: Reuse) -> list[Chart]:
     requests = rows.group_by("request_id").agg(pl.col("bin").min(), prompt=prompt)
     touches = rows.select("key", "bin", "tokens").unique(["key", "bin"]).sort("key", "bin")
     requests_found, touches_found = trace.collect(requests, touches)
-    return [
-        *_draw_requests(requests_found, width_s),
-        _draw_reuse(reuse),
-        _draw_working_set(touches_found, width_s),
-    ]
+    return [*_draw_requests(requests_found, width_s), _draw_reuse(reuse), _draw_working_set(touches_found, width_s)]
 
 
 def _draw_requests(requests: pl.DataFrame, width_s: float) -> Iterator[Chart]:

@@ -19,12 +19,7 @@ from tracegen.trace.reading import Trace
 
 TOUCHES_MAX: Final = 1 << 20
 CURVE_POINTS: Final = 64
-QUANTILES: Final = {
-    "distance_p50": 0.5,
-    "distance_p90": 0.9,
-    "distance_p99": 0.99,
-    "distance_max": 1.0,
-}
+QUANTILES: Final = {"distance_p50": 0.5, "distance_p90": 0.9, "distance_p99": 0.99, "distance_max": 1.0}
 _HASHES: Final = 1 << 24
 _SOURCES: Final = len(ENUMS["source"])
 

@@ -21,12 +21,7 @@ class BlockObjects:
     """
 
     def __init__(
-        self,
-        options: ImportOptions,
-        block_tokens: int | None,
-        counts: Counter[str],
-        *,
-        chained: bool,
+        self, options: ImportOptions, block_tokens: int | None, counts: Counter[str], *, chained: bool
     ) -> None:
         self._options = options
         self._block_tokens = block_tokens
@@ -73,10 +68,7 @@ class BlockObjects:
         if self._options.chain:
             names = self._chain([(call.scope, block) for block in ids])
         elif len(set(names)) < len(names):
-            raise InputError(
-                "a block occurs twice in a request",
-                "tell its places apart with `chain`",
-            )
+            raise InputError("a block occurs twice in a request", "tell its places apart with `chain`")
         if self._group > 1:
             names, tokens = self._coarsen(names, tokens)
         numbers = self._numbers.setdefault(call.scope, {})
@@ -135,11 +127,7 @@ class BlockObjects:
             links.append(last)
         return links
 
-    def _coarsen(
-        self,
-        names: Sequence[Hashable],
-        tokens: list[int],
-    ) -> tuple[list[Hashable], list[int]]:
+    def _coarsen(self, names: Sequence[Hashable], tokens: list[int]) -> tuple[list[Hashable], list[int]]:
         """Join groups of blocks: each has the name of its last block and the sum of the tokens."""
         starts = range(0, len(names), self._group)
         sums = [sum(tokens[start : start + self._group]) for start in starts]

@@ -82,13 +82,7 @@ def _merge_calls(rows: Sequence[Rows], format_: Format, options: ImportOptions) 
     return heapq.merge(*streams, key=lambda call: call.time_ns)
 
 
-def _read_calls(
-    rows: Rows,
-    format_: Format,
-    options: ImportOptions,
-    *,
-    has_own_names: bool,
-) -> Iterator[Call]:
+def _read_calls(rows: Rows, format_: Format, options: ImportOptions, *, has_own_names: bool) -> Iterator[Call]:
     """Yield the calls of a file; a call out of order or with a block twice is a bad row.
 
     With `has_own_names`, sessions, users and scopes are made distinct from those of other files.
@@ -149,12 +143,7 @@ def _check_options(name: str, format_: Format, options: ImportOptions) -> None:
         raise InputError(f"sessions of {name} are never guessed", "leave out `sessions`")
 
 
-def _describe_import(
-    name: str,
-    format_: Format,
-    options: ImportOptions,
-    importer: Importer,
-) -> dict[str, object]:
+def _describe_import(name: str, format_: Format, options: ImportOptions, importer: Importer) -> dict[str, object]:
     """Describe the import for the recipe in the metadata: the format, and every option."""
     sessions = "none" if options.sessions == "none" else "as given"
     if importer.counts["requests_in_guessed_sessions"] > 0:

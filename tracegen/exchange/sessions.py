@@ -41,13 +41,7 @@ class Timeline:
     counts requests that start later than the source says.
     """
 
-    def __init__(
-        self,
-        options: ImportOptions,
-        counts: Counter[str],
-        *,
-        from_first_call: bool,
-    ) -> None:
+    def __init__(self, options: ImportOptions, counts: Counter[str], *, from_first_call: bool) -> None:
         self._counts = counts
         self._begin_ns = None if from_first_call else 0  # on the source's clock
         self._floor_ns = 0
@@ -75,13 +69,7 @@ class Timeline:
         self._user_end_ns.append(-1)
         return len(self._user_end_ns) - 1
 
-    def place(
-        self,
-        call: Call,
-        session: ImportedSession,
-        *,
-        waits_for_user: bool,
-    ) -> tuple[int, int]:
+    def place(self, call: Call, session: ImportedSession, *, waits_for_user: bool) -> tuple[int, int]:
         """Place a call's request, and make it the last of its session and user; return its start and pause.
 
         It starts when the source says, moved as its session is; never before the session's last start, the

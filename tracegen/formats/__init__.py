@@ -2,17 +2,7 @@
 
 from typing import Final
 
-from tracegen.formats import (
-    azure,
-    bailian,
-    burstgpt,
-    fio,
-    kvcache_simulator,
-    mlcommons,
-    mooncake,
-    oracle_general,
-    weka,
-)
+from tracegen.formats import azure, bailian, burstgpt, fio, kvcache_simulator, mlcommons, mooncake, oracle_general, weka
 from tracegen.formats.format import Format
 
 FORMATS: Final[dict[str, Format]] = {

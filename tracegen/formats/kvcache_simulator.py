@@ -14,13 +14,7 @@ from typing import Final
 from tracegen.formats.export import read_requests
 from tracegen.formats.format import Chunks, Export, Format
 from tracegen.formats.rows import Call, Rows
-from tracegen.formats.values import (
-    BadRowError,
-    Row,
-    check_block_count,
-    parse_block_ids,
-    parse_integer,
-)
+from tracegen.formats.values import BadRowError, Row, check_block_count, parse_block_ids, parse_integer
 
 _BLOCK_TOKENS: Final = 512
 
@@ -72,10 +66,4 @@ def write(export: Export, counts: Counter[str]) -> Chunks:
         yield (json.dumps(row) + "\n").encode()
 
 
-FORMAT: Final = Format(
-    read=read,
-    write=write,
-    block_tokens=_BLOCK_TOKENS,
-    is_prefix_chained=True,
-    time_unit="none",
-)
+FORMAT: Final = Format(read=read, write=write, block_tokens=_BLOCK_TOKENS, is_prefix_chained=True, time_unit="none")

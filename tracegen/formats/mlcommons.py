@@ -21,13 +21,7 @@ from typing import Final
 
 from tracegen.formats.format import Chunks, Export, Format
 from tracegen.formats.rows import DECODE_BATCH, Call, Rows
-from tracegen.formats.values import (
-    TIME_MAX,
-    BadRowError,
-    TextFields,
-    parse_integer,
-    parse_nanoseconds,
-)
+from tracegen.formats.values import TIME_MAX, BadRowError, TextFields, parse_integer, parse_nanoseconds
 from tracegen.trace.columns import DECODE, PREFILL, READ, WRITE
 
 _SLACK_NS: Final = 10**9
@@ -109,10 +103,4 @@ def write(export: Export, counts: Counter[str]) -> Chunks:
         yield "".join(lines).encode()
 
 
-FORMAT: Final = Format(
-    read=read,
-    write=write,
-    time_unit="s",
-    counts_bytes=True,
-    has_decode_reads=True,
-)
+FORMAT: Final = Format(read=read, write=write, time_unit="s", counts_bytes=True, has_decode_reads=True)

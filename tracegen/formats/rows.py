@@ -51,12 +51,7 @@ class Rows:
     """
 
     def __init__(
-        self,
-        path: Path,
-        *,
-        skip_bad: bool = False,
-        advance: Advance = lambda _bytes: None,
-        token_ns: int = 0,
+        self, path: Path, *, skip_bad: bool = False, advance: Advance = lambda _bytes: None, token_ns: int = 0
     ) -> None:
         self.path = path
         self.batch_ns = DECODE_BATCH * token_ns  # nominal time to generate the tokens of a decode read

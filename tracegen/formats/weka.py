@@ -66,12 +66,7 @@ def read(rows: Rows) -> Iterator[Call]:
         yield from sorted(calls, key=lambda call: call.time_ns)
 
 
-def _walk(
-    agent: dict[str, Any],
-    session: Hashable,
-    begin_ns: int = 0,
-    offset_ns: int = 0,
-) -> Iterator[_NestedRequest]:
+def _walk(agent: dict[str, Any], session: Hashable, begin_ns: int = 0, offset_ns: int = 0) -> Iterator[_NestedRequest]:
     """Yield the requests of an agent and, recursively, of its sub-agents."""
     requests = agent.get("requests")
     if not isinstance(requests, list) or not all(isinstance(item, dict) for item in requests):

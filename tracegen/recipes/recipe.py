@@ -1,7 +1,7 @@
 """Recipes: everything that decides a trace, with every default and limit."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, field, is_dataclass
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta
@@ -113,11 +113,7 @@ class Rag:
     ingest_s: Seconds = 0  # documents arrive evenly over this time; 0: all before the first request
     users: UserKind = field(
         default_factory=lambda: UserKind(
-            context=(64, 512),
-            generation=(100, 400),
-            think_s=(0.5, 5.0),
-            continues=0.5,
-            max_turns=10,
+            context=(64, 512), generation=(100, 400), think_s=(0.5, 5.0), continues=0.5, max_turns=10
         )
     )  # of source rag
 
@@ -227,18 +223,15 @@ class Recipe(Decoding):
                 raise InputError(f"recipe key {key} = {quote_value(value)} must be {wanted}")
 
 
-def _list_ranges(table: object, prefix: str = "") -> Iterator[tuple[str, float, float]]:
-    """Yield each range of a recipe, by its key: the pairs, in it and in its tables."""
-    items = table if isinstance(table, Mapping) else {one.name: getattr(table, one.name) for one in fields(table)}  # type: ignore[arg-type]
-    for name, value in items.items():
-        if is_dataclass(value) or isinstance(value, Mapping):
-            yield from _list_ranges(value, f"{prefix}{name}.")
-        elif name in RANGES and value is not None:
-            yield f"{prefix}{name}", *value
-
-
-RANGES = ("context", "generation", "question", "think_s", "document_tokens")
-"""Keys that take [low, high]."""
+def _list_ranges(recipe: Recipe) -> Iterator[tuple[str, float, float]]:
+    """Yield each [low, high] of a recipe, by its key."""
+    kinds: dict[str, UserKind] = {f"personas.{name}": persona for name, persona in recipe.personas.items()}
+    for key, kind in (kinds | {"rag.users": recipe.rag.users}).items():
+        for name in ("context", "generation", "question", "think_s"):
+            yield f"{key}.{name}", *getattr(kind, name)
+    yield "think_s", *recipe.think_s
+    if recipe.rag.document_tokens:
+        yield "rag.document_tokens", *recipe.rag.document_tokens
 
 
 def _list_demands(recipe: Recipe) -> Iterator[tuple[str, bool, str]]:

@@ -121,10 +121,7 @@ def _clamp(tokens: Ints, limit: int) -> Ints:
 
 
 def _read_conversations(
-    path: Path,
-    glue: bool,
-    tokenizer: Tokenizer,
-    advance: Advance,
+    path: Path, glue: bool, tokenizer: Tokenizer, advance: Advance
 ) -> tuple[list[list[Turn]], Counter[str], str]:
     """Return the conversations that have a turn, the file's flaws by name, and its sha256."""
     digest = hashlib.sha256()
@@ -165,11 +162,7 @@ def _read_chunks(source: Path, digest: Any, advance: Advance) -> Iterator[str]:
         raise InputError(problem, f"name {_WANTED}", subject=source) from None
 
 
-def _parse_entries(
-    entries: Iterator[Any],
-    source: Path,
-    flaws: Counter[str],
-) -> Iterator[tuple[str, str, list[str]]]:
+def _parse_entries(entries: Iterator[Any], source: Path, flaws: Counter[str]) -> Iterator[tuple[str, str, list[str]]]:
     """Yield the id, roles and counted texts of every entry; count empty messages and unknown roles."""
     for number, content in enumerate(entries):
         try:

@@ -62,12 +62,7 @@ def _load_tekken(name: str, path: Path) -> Tokenizer:
     def count(texts: list[str]) -> list[int]:
         return [len(encode(text)) for text in texts]
 
-    return Tokenizer(
-        name,
-        hashlib.sha256(path.read_bytes()).hexdigest(),
-        count,
-        os.cpu_count() or 1,
-    )
+    return Tokenizer(name, hashlib.sha256(path.read_bytes()).hexdigest(), count, os.cpu_count() or 1)
 
 
 def _load_auto(name: str, bundled: list[str]) -> Tokenizer:
@@ -131,10 +126,7 @@ def _check_hub(name: str) -> None:
             raise ConnectionError(problem) from None
 
 
-def count_batches(
-    tokenizer: Tokenizer,
-    batches: Iterable[tuple[Item, list[str]]],
-) -> Iterator[tuple[Item, list[int]]]:
+def count_batches(tokenizer: Tokenizer, batches: Iterable[tuple[Item, list[str]]]) -> Iterator[tuple[Item, list[int]]]:
     """Yield (item, tokens of each text) of batches in order, counted on threads, a few batches ahead."""
     waiting: list[tuple[Item, Future[list[int]]]] = []
     with ThreadPoolExecutor(tokenizer.threads) as pool:

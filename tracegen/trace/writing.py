@@ -17,15 +17,7 @@ import pyarrow.parquet as pq
 
 from tracegen.errors import InputError
 from tracegen.outputs import PartialOutput, check_output, remove, write_failure
-from tracegen.trace.columns import (
-    DTYPES,
-    ENUMS,
-    ROW_GROUP,
-    SCHEMA,
-    SHARD_COLUMNS,
-    Columns,
-    split_rows,
-)
+from tracegen.trace.columns import DTYPES, ENUMS, ROW_GROUP, SCHEMA, SHARD_COLUMNS, Columns, split_rows
 from tracegen.trace.metadata import METADATA_KEY, Fingerprint, Metadata
 
 SHARD_SCHEMA: Final = pa.schema([*SCHEMA, *(pa.field(name, pa.int64(), nullable=False) for name in SHARD_COLUMNS)])
@@ -67,14 +59,7 @@ class TraceWriter:
         InputError: the output exists already and `force` is false, or it cannot be written.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        metadata: Metadata,
-        *,
-        force: bool = False,
-        part_ops: int = 0,
-    ) -> None:
+    def __init__(self, path: Path, metadata: Metadata, *, force: bool = False, part_ops: int = 0) -> None:
         self.path = path
         self.metadata = metadata
         self._part_ops = part_ops
@@ -139,10 +124,7 @@ class TraceWriter:
         return self
 
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         try:
             if kind is None:

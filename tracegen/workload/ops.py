@@ -39,13 +39,7 @@ class Requests:
         return len(self.time_ns)
 
 
-def make_ops(
-    requests: Iterable[Requests],
-    *,
-    decode_batch: int,
-    token_ns: int,
-    shared: int,
-) -> Iterator[Columns]:
+def make_ops(requests: Iterable[Requests], *, decode_batch: int, token_ns: int, shared: int) -> Iterator[Columns]:
     """Make the ops of requests, sorted by (time, user, request, order in the request), in batches.
 
     Holds the ops that may still follow ops of later requests. A batch has the columns of a trace

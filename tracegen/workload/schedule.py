@@ -45,11 +45,7 @@ class Schedule:
     """
 
     def __init__(
-        self,
-        recipe: Recipe,
-        sources: Sequence[Source],
-        shard: tuple[int, int] = (0, 1),
-        end: TraceEnd | None = None,
+        self, recipe: Recipe, sources: Sequence[Source], shard: tuple[int, int] = (0, 1), end: TraceEnd | None = None
     ) -> None:
         self.shared = SharedObjects(recipe)
         self._recipe = recipe
@@ -143,12 +139,7 @@ def _end_ns(recipe: Recipe, end: TraceEnd | None) -> int:
     return duration_ns if end is None else min(duration_ns, end.last[0] + 1)
 
 
-def _start_clock(
-    recipe: Recipe,
-    sources: Sequence[Source],
-    shard: tuple[int, int],
-    end_ns: int,
-) -> UserClock:
+def _start_clock(recipe: Recipe, sources: Sequence[Source], shard: tuple[int, int], end_ns: int) -> UserClock:
     """Return the clock of a shard's users before any has begun; documents are numbered first."""
     session_count = max(NEVER_NS if source.count is None else source.count for source in sources)
     users = np.arange(min(recipe.users, session_count))
@@ -157,10 +148,7 @@ def _start_clock(
 
 
 def list_users(
-    recipe: Recipe,
-    sources: Sequence[Source],
-    shard: tuple[int, int] = (0, 1),
-    end: TraceEnd | None = None,
+    recipe: Recipe, sources: Sequence[Source], shard: tuple[int, int] = (0, 1), end: TraceEnd | None = None
 ) -> Ints:
     """Return the numbers of a shard's users that have a request, ascending; arguments as of `Schedule`."""
     if end is not None:

@@ -27,12 +27,7 @@ class SessionObjects:
     objects: ObjectRanges
 
 
-def number_session_objects(
-    recipe: Recipe,
-    sessions: Sessions,
-    prompt_tokens: Ints,
-    begin: int,
-) -> SessionObjects:
+def number_session_objects(recipe: Recipe, sessions: Sessions, prompt_tokens: Ints, begin: int) -> SessionObjects:
     """Number the objects of some sessions, from `begin` on.
 
     The sessions' `context` is without the shared prompt, whose tokens are given.
@@ -64,11 +59,7 @@ def _number_turns(recipe: Recipe, sessions: Sessions, saved_tokens: Ints, begin:
 
 
 def _number_blocks(
-    recipe: Recipe,
-    sessions: Sessions,
-    saved_tokens: Ints,
-    prompt_tokens: Ints,
-    begin: int,
+    recipe: Recipe, sessions: Sessions, saved_tokens: Ints, prompt_tokens: Ints, begin: int
 ) -> SessionObjects:
     """Number full blocks by place in the session, then two objects a turn for partial blocks."""
     block = recipe.block_tokens

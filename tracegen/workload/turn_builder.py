@@ -56,13 +56,7 @@ class TurnBuilder:
         ]
 
     def build(
-        self,
-        number: Ints,
-        source: Ints,
-        sessions: Sessions,
-        time_ns: Ints,
-        slot: int,
-        first_object: int,
+        self, number: Ints, source: Ints, sessions: Sessions, time_ns: Ints, slot: int, first_object: int
     ) -> tuple[Turns, Ints]:
         """Make the turns of some sessions, session by session, and the tokens of their objects.
 
@@ -104,12 +98,7 @@ class TurnBuilder:
         return turns, own.tokens
 
     def _own_context(
-        self,
-        source: Ints,
-        sessions: Sessions,
-        turn: Ints,
-        prompt_tokens: Ints,
-        phrase_tokens: Ints,
+        self, source: Ints, sessions: Sessions, turn: Ints, prompt_tokens: Ints, phrase_tokens: Ints
     ) -> Ints:
         """Return the tokens each turn prefills beyond shared prompt and phrase; shape (turns,)."""
         growth = self._recipe.context_growth

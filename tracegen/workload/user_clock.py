@@ -173,10 +173,7 @@ class UserClock:
         lengths = sessions.pause_ns + sessions.generated * float(self._token_ns)
         longest = float(np.add.reduceat(lengths, first).max()) * SESSIONS_PER_STEP
         if longest + float(self._free_ns.max(initial=0)) > NEVER_NS / 2:
-            raise InputError(
-                "the trace could last over 70 years",
-                "lower recipe key think_s or decode_token_ms",
-            )
+            raise InputError("the trace could last over 70 years", "lower recipe key think_s or decode_token_ms")
         busy = sessions.generated * self._token_ns
         spans = sessions.pause_ns + np.concatenate([[0], busy[:-1]])
         spans[first] = 0
@@ -184,13 +181,7 @@ class UserClock:
         offset -= np.repeat(offset[first], sessions.turns)
         return offset, (offset + busy)[first + sessions.turns - 1]
 
-    def _start_sessions(
-        self,
-        grid: SessionGrid,
-        arrival: Ints,
-        lead: Ints,
-        length: Ints,
-    ) -> tuple[Ints, Ints]:
+    def _start_sessions(self, grid: SessionGrid, arrival: Ints, lead: Ints, length: Ints) -> tuple[Ints, Ints]:
         """Return each session's start, and the time since the end of the user's last session.
 
         It starts at max(arrival, that end + lead). With X(j) the time that the leads and lengths up

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import traces
 from tests.tracegen.export.exports import export_trace, rows_of
 from tracegen.errors import InputError
 from tracegen.schema import Trace
@@ -53,23 +52,6 @@ def test_the_iolog_record_by_record(office: Trace, tmp_path: Path) -> None:
     assert close == f"{op['time_ns'] // 1000 + 1} kv-cache.data close"
     assert counts["pieces"] == len(lines)
     assert counts["bytes_of_disk"] == end
-
-
-def test_fio_keeps_the_times_and_writes_to_the_named_file(tmp_path: Path) -> None:
-    if not shutil.which("fio"):
-        pytest.skip("needs fio")
-    batch = traces.columns([("w", 0, 4), ("r", 0, 4), ("r", 0, 4)], time_ns=[0, 400_000_000, 800_000_000])
-    log, data = tmp_path / "a folder" / "t.iolog", tmp_path / "device"
-    log.parent.mkdir()
-    export_trace("fio", traces.write(tmp_path / "t.parquet", batch), log, 1024)
-    job = log.with_name("t.iolog.fio")
-    job.write_text(job.read_text().replace("\nreplay_no_stall=1", ""))
-    command = ["fio", "--output-format=json", f"--replay_redirect={data}", str(job)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=tmp_path)
-    (found,) = json.loads(done.stdout[done.stdout.index("{") :])["jobs"]
-    assert (found["write"]["total_ios"], found["read"]["total_ios"]) == (1, 2)
-    assert 750 <= found["job_runtime"] < 5000
-    assert data.stat().st_size == 4096
 
 
 @pytest.mark.parametrize("name", ["a:b", "a;b", "a#b", "${HOME}", "t.iolog.zst"])

@@ -44,24 +44,6 @@ def test_the_first_line_of_a_recipe_states_its_purpose() -> None:
         assert path.read_text().splitlines()[0] == f"# {purposes[path.stem]}"
 
 
-def test_mlperf_recipes_have_the_settings_of_the_rules() -> None:
-    table = {
-        "mlperf_option_1": (200, 300, 0, "llama3.1-8b", 0),
-        "mlperf_option_2": (100, 300, 4, "llama3.1-8b", 0),
-        "mlperf_option_3": (70, 300, 0, "llama3.1-70b-instruct", 0),
-        "mlperf_proposal_8b": (150, 600, 0, "llama3.1-8b", 30),
-        "mlperf_proposal_70b": (40, 600, 0, "llama3.1-70b-instruct", 30),
-    }
-    for name, settings in table.items():
-        recipe = load_recipe(ROOT / "tracegen" / "recipes" / f"{name}.toml", {})
-        replay = recipe.replay
-        assert settings == (
-            recipe.users, recipe.duration_s, replay.cpu_mem_gb, replay.model, recipe.decode_token_ms
-        ), name  # fmt: skip
-        assert (recipe.seed, recipe.decode_max_context, replay.gpu_mem_gb) == (42, 10_000, 0)
-        assert not recipe.retrieves, "RAG is not part of a submission"
-
-
 def test_recipes_are_found_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Names work outside a checkout, too; a file of the same name wins."""
     monkeypatch.chdir(tmp_path)

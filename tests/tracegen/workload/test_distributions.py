@@ -79,10 +79,7 @@ def test_sessions_continue_with_probability_08_up_to_50_turns() -> None:
 
 
 def test_personas_and_sources_get_users_by_weight() -> None:
-    kinds = {
-        "small": Persona(weight=3, context=(4, 8)),
-        "large": Persona(weight=1, context=(4000, 8000)),
-    } | ONE
+    kinds = {"small": Persona(weight=3, context=(4, 8)), "large": Persona(weight=1, context=(4000, 8000))} | ONE
     recipe = replace(BARE, users=8000, duration_s=1, decode_reads=False, personas=kinds, mix=Mix(personas=3, rag=1))
     batch = made(replace(recipe, rag=Rag(documents=5, users=replace(Rag().users, think_s=(0.1, 0.5)))))
     rag_users = np.unique(batch["user_id"][(batch["source"] == RAG) & (batch["op"] == READ)])
