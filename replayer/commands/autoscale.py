@@ -143,7 +143,7 @@ def autoscale(
             run_analysis("report", str(record), "-o", str(page), "--force", screen=screen)
             form = "json" if as_json else "txt"
             answer = run_analysis("report", str(record), "--format", form, screen=screen)
-            screen.say(f"{record}, {page}")
+            screen.say(str(record))
     click.echo(answer, nl=False)
 
 

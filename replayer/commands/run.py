@@ -11,7 +11,6 @@ import click
 from replayer.commands.shared.run_ends import noting_log, report_death, show_end
 from replayer.commands.shared.screens import choose_screen
 from replayer.commands.shared.series_options import output_option
-from replayer.live.figures import Agenda
 from replayer.options.command_line import config_options, group_options
 from replayer.options.declaring import one_of
 from replayer.options.groups import GROUPS
@@ -19,6 +18,7 @@ from replayer.options.progress import add_progress_option
 from replayer.options.run_groups import ControlOptions
 from replayer.options.types import whole_number
 from replayer.record.options import RankMode
+from replayer.run.figures import Agenda
 from tracegen.console.answers import json_option
 from tracegen.console.commands import command, option_group
 from tracegen.errors import InputError

@@ -10,9 +10,9 @@ from replayer.experiments import children
 from replayer.experiments.series import ReplayMeans, Series
 from replayer.experiments.steps import MeasuredTrial, Step, Target
 from replayer.experiments.user_search import NEAR_PEAK, Search, SearchLimits, SearchMode, join_users
-from replayer.live.figures import Screen
 from replayer.record.options import TIERS
 from replayer.record.reading import read_run
+from replayer.run.figures import Screen
 from tracegen.errors import InputError, ToolError, format_count
 from tracegen.schema import Trace
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from replayer.live.figures import Figures, Screen, parse_line
+from replayer.run.figures import Figures, Screen, parse_line
 from tracegen.errors import ToolError
 
 # Starts a module of ours; -P: not a user's analysis.py in the working directory

@@ -16,13 +16,13 @@ import msgspec
 
 from replayer.experiments import children
 from replayer.experiments.children import PYTHON, ChildFailedError
-from replayer.live.figures import Agenda, Figures, Screen
 from replayer.options.command_line import option_words, parse_words, profile_words
 from replayer.options.declaring import list_options
 from replayer.options.groups import PLAN_GROUPS
 from replayer.options.progress import PROGRESS_TO_PROGRAMS
 from replayer.options.run_groups import SpanOptions
 from replayer.record.reading import read_info
+from replayer.run.figures import Agenda, Figures, Screen
 from replayer.run.predicted import AssumedSystem
 from replayer.tiers.cache_dir import check_parent
 from tracegen.errors import InputError, format_count

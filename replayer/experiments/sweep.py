@@ -21,10 +21,10 @@ from replayer.experiments.series import (
     read_series,
 )
 from replayer.experiments.sizes import CAPACITIES, Room, find_obstacle, find_room, is_expression, size_tiers
-from replayer.live.figures import Agenda
 from replayer.options.command_line import forwardable_options, option_words, parse_words
 from replayer.options.run_groups import DeviceOptions
 from replayer.record.options import TIERS
+from replayer.run.figures import Agenda
 from tracegen.errors import InputError, ToolError
 from tracegen.schema import Trace
 from tracegen.typed_files import Table, convert, load_toml, suggest

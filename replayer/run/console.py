@@ -6,9 +6,9 @@ from time import monotonic
 from typing import Final
 
 from replayer.bindings.compiled import State
-from replayer.live.figures import Figures, Screen
-from replayer.live.gauge import Gauge, RunExtent, estimate_left_s
 from replayer.planning.executing import Records
+from replayer.run.figures import Figures, Screen
+from replayer.run.gauge import Gauge, RunExtent, estimate_left_s
 from tracegen.progress import Advance
 
 SHOWN_S: Final = 0.5

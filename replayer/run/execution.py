@@ -9,7 +9,6 @@ import msgspec
 
 from replayer.bindings.compiled import State
 from replayer.engine.engine import Engine, TooManyErrorsError
-from replayer.live.gauge import RunExtent
 from replayer.machine.device_counters import Sampler
 from replayer.planning.executing import Records, Rows
 from replayer.planning.plan_hash import PlanHash
@@ -28,6 +27,7 @@ from replayer.record.run_info import (
 from replayer.record.run_parts import Unfinished
 from replayer.record.wording import commonest
 from replayer.run.console import RunConsole
+from replayer.run.gauge import RunExtent
 from replayer.run.log_writer import LogWriter
 from replayer.run.mpi import Ranks
 from replayer.run.prepared import Prepared

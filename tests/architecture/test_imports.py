@@ -16,7 +16,7 @@ STACKS = {
         " schema trace outputs draws arrays typed_files progress memory control_groups errors"
     ),
     "replayer": (
-        "__main__ cli commands experiments profiling run live engine questions options prediction planning tiers"
+        "__main__ cli commands experiments profiling run engine questions options prediction planning tiers"
         " models arrangements machine schema record bindings"
     ),
     "analysis": (

@@ -11,7 +11,7 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from replayer.experiments.children import PYTHON, report_lines
-from replayer.live.figures import Figures
+from replayer.run.figures import Figures
 from tests.support.paths import ROOT
 from tracegen.console import interrupts as signals
 from tracegen.errors import InputError

@@ -12,8 +12,8 @@ import click
 from msgspec.structs import replace
 from tqdm import tqdm
 
-from replayer.live.figures import Figures, Screen, format_line
 from replayer.options.progress import PROGRESS_KEY, ProgressKind
+from replayer.run.figures import Figures, Screen, format_line
 from tracegen.console.command_line import flags_of
 from tracegen.console.interrupts import INTERRUPTS
 from tracegen.errors import ToolError, format_count

@@ -8,7 +8,7 @@ import pytest
 from replayer.experiments import autoscale
 from replayer.experiments.autoscale import SearchSettings, describe_metric
 from replayer.experiments.user_search import LATENCY
-from replayer.live.figures import Screen
+from replayer.run.figures import Screen
 from tests.replayer.experiments.closed_loop import BYTES, MIB_S, THINK_S, write_closed_loop
 from tests.support.command_line import Run, sentence
 

@@ -5,10 +5,10 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from replayer.live.figures import Screen
 from replayer.models.geometry import TokenBytes
 from replayer.planning.plan import PlanOptions
 from replayer.run.console import RunConsole
+from replayer.run.figures import Screen
 from replayer.run.replay import Replay
 from tests.support.run_settings import settings as make_settings
 from tracegen.schema import Trace

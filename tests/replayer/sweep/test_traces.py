@@ -12,7 +12,7 @@ from replayer.experiments.series import ReplayMeans, Series
 from replayer.experiments.sizes import Room
 from replayer.experiments.sweep import load_sweep
 from replayer.experiments.sweep import run_sweep as replay_cases
-from replayer.live.figures import Screen
+from replayer.run.figures import Screen
 from tests.replayer.sweep.grids import RECIPE, write_grid
 from tests.support.run_json import run_json
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from replayer.bindings.compiled import RECORD, State
-from replayer.live.figures import Figures
-from replayer.live.gauge import Gauge, RunExtent
 from replayer.planning.moves import HIT, NVME
 from replayer.planning.pace import Span
+from replayer.run.figures import Figures
+from replayer.run.gauge import Gauge, RunExtent
 
 
 class Watched:

@@ -11,12 +11,12 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from replayer.bindings.compiled import State
-from replayer.live.figures import Figures, TierRate
 from replayer.planning.executing import Records
 from replayer.planning.moves import BYPASS, COPY, DEMOTE, HIT, MISS, PROMOTE, STORE
 from replayer.planning.pace import Span
 from replayer.record.columns import STATUSES
 from replayer.record.options import TIERS
+from replayer.run.figures import Figures, TierRate
 from tracegen.schema import ENUMS, PREFILL, WRITE
 
 # The time over which a rate of now is taken

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from replayer.commands.shared import screens
 from replayer.commands.shared.screens import Bar, JsonLines, PlainLines, TerminalScreen, choose_screen
-from replayer.live.figures import Figures, Screen, TierRate, parse_line
 from replayer.options.progress import PROGRESS_KEY
+from replayer.run.figures import Figures, Screen, TierRate, parse_line
 from tests.support.terminals import Picture
 
 TIERS = {"cpu": TierRate(2.314, 0.84), "nvme": TierRate(1.1, 12.525)}

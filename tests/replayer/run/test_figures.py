@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from replayer.bindings.compiled import RECORD
-from replayer.live.figures import Agenda, Figures, TierRate, format_line, parse_line
-from replayer.live.gauge import LogSums
 from replayer.planning.moves import BYPASS, COPY, DEMOTE, DROP, HIT, MISS, PROMOTE, STORE
+from replayer.run.figures import Agenda, Figures, TierRate, format_line, parse_line
+from replayer.run.gauge import LogSums
 from tracegen.schema import DECODE, ENUMS, PREFILL, READ, WRITE
 
 RAG = ENUMS["source"].index("rag")
