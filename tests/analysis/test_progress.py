@@ -11,7 +11,8 @@ from analysis.metrics import METRICS
 from tests.support import traces
 from tests.support.command_line import here
 from tests.support.crafted_runs import clean
-from tests.support.doubts import call, put
+from tests.support.doubts import call
+from tests.support.run_json import put
 from tracegen.console import progress_bars
 
 JUDGING = ("judging", "metric", len(METRICS))

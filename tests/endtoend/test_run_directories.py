@@ -10,9 +10,9 @@ import pytest
 from replayer.record.run_directory import RunDirectory
 from replayer.schema import parts
 from tests.support.command_line import Run, sentence
-from tests.support.going_runs import log_of, replayed, snapshot
+from tests.support.going_runs import log_of, replayed
 from tests.support.paths import ROOT
-from tests.support.run_json import run_json
+from tests.support.run_json import read_files, run_json
 from tracegen.errors import InputError
 
 
@@ -53,19 +53,19 @@ FOREIGN: dict[str, Callable[[Path], object]] = {
 def test_force_replaces_nothing_else(made: Path, tmp_path: Path, name: str) -> None:
     shutil.copytree(made, tmp_path / "run")
     FOREIGN[name](tmp_path / "run")
-    before = snapshot(tmp_path)
+    before = read_files(tmp_path)
     with pytest.raises(InputError) as refused:
         RunDirectory(tmp_path / "run", force=True)
     assert str(tmp_path / "run") in str(refused.value)
-    assert snapshot(tmp_path) == before
+    assert read_files(tmp_path) == before
 
 
 def test_a_run_that_may_not_replace_leaves_no_cache(made: Path, short: Path, tmp_path: Path, run: Run) -> None:
     shutil.copytree(made, tmp_path / "run")
     (tmp_path / "run" / "thesis.tex").write_text("x")
-    before = snapshot(tmp_path / "run")
+    before = read_files(tmp_path / "run")
     sentence(replayed(run, short, tmp_path, "--force", ok=False), str(tmp_path / "run"), "thesis.tex", "--force")
-    assert snapshot(tmp_path / "run") == before
+    assert read_files(tmp_path / "run") == before
     assert list(tmp_path.glob("cache/*")) == []
 
 
@@ -84,6 +84,6 @@ def test_repeat_does_the_same_work_so_many_times(short: Path, tmp_path: Path, ru
     ]
     assert all(first.equals(other) for other in others)
     (tmp_path / "run-1").rename(tmp_path / "moved")
-    before = snapshot(tmp_path)
+    before = read_files(tmp_path)
     sentence(replayed(run, short, tmp_path, "--repeat", 3, ok=False), "run-2", "--force")
-    assert snapshot(tmp_path) == before, "refused before the first trial"
+    assert read_files(tmp_path) == before, "refused before the first trial"

@@ -31,7 +31,7 @@ void *aligned_alloc(size_t unit, size_t size) { return UNLESS_REFUSED(__libc_mem
 """
 DRIVER = """
 import ctypes, functools, importlib.util, json, os, sys
-import pyarrow.parquet
+import pyarrow.parquet, replayer.run.replay
 from replayer.cli import main
 from replayer.machine import description
 

@@ -1,6 +1,7 @@
 """Runs made by hand that `analysis` calls VALID and has no doubt about; tests change one thing and see what is said."""
 
 import json
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from decimal import Decimal
@@ -20,7 +21,8 @@ from replayer.planning.order import Order
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.planning.plan_hash import PlanHash
 from replayer.record.run_directory import RunDirectory
-from replayer.schema import LOG_COLUMNS, LOG_ENUMS
+from replayer.run.mpi import combine_ranks
+from replayer.schema import LOG_COLUMNS, LOG_ENUMS, read_run
 from tests.support.paths import ROOT
 from tests.support.run_json import save_run_json
 from tests.support.traces import columns, write
@@ -80,6 +82,15 @@ class Crafted:
         save_run_json(path, self.info)
         directory.close()
         return path
+
+
+def save_ranks(place: Path, runs: Sequence[Crafted]) -> Path:
+    """Write the run of so many ranks."""
+    for rank, run in enumerate(runs):
+        run.save(place / f"rank_{rank}")
+    above = combine_ranks([read_run(place / f"rank_{rank}") for rank in range(len(runs))])
+    save_run_json(place, msgspec.to_builtins(above))
+    return place
 
 
 def sampled(rows: dict[str, Any], read: float = 1.0, written: float = 1.0) -> list[dict[str, Any]]:

@@ -1,6 +1,5 @@
 """Crafted runs that analysis doubts: what it says of them, and changes that make it say so."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from click.testing import CliRunner, Result
 from analysis.cli import main
 from analysis.runs.run import Doubt
 from analysis.summary.summary import summarise
-from tests.support.crafted_runs import Crafted, clean, sampled
+from tests.support.crafted_runs import Crafted, clean, sampled, save_ranks
 
 Change = Callable[[Crafted], object]
 
@@ -28,13 +27,6 @@ def call(*arguments: object, code: int = 0) -> Result:
     done = CliRunner().invoke(main, [str(one) for one in arguments], catch_exceptions=False)
     assert done.exit_code == code, done.output
     return done
-
-
-def put(info: dict[str, Any], path: str, value: Any) -> None:
-    *above, last = path.split(".")
-    for step in above:
-        info = info[step]
-    info[last] = value
 
 
 def counted(run: Crafted, read: float = 1.0, written: float = 1.0) -> None:
@@ -66,28 +58,15 @@ def rank_runs(
     place: Path, count: int = 2, change: Callable[[int, Crafted], object] | None = None, requests: int = 30
 ) -> Path:
     """A run of ranks, each of which replayed all of the trace."""
-    infos = []
-    for rank in range(count):
-        run = clean(requests)
+    runs = [clean(requests) for _ in range(count)]
+    for rank, run in enumerate(runs):
         run.info |= {"rank": rank}
         conditions(run, ranks=count)
         run.rows["rank"][:] = rank
         run.info["machine"] = run.info["machine"] | {"host": f"host{rank}"}
         if change:
             change(rank, run)
-        run.save(place / f"rank_{rank}")
-        infos.append(run.info)
-    above = {
-        "run_version": 2, "ranks": count, "status": "complete", "reason": None, "clocks": [i["clock"] for i in infos],
-        "executed_ops": sum(info["executed"]["ops"] for info in infos),
-    }  # fmt: skip
-    (place / "run.json").write_text(json.dumps(above))
-    return place
-
-
-def edit(path: Path, **values: Any) -> None:
-    info = json.loads((path / "run.json").read_text())
-    (path / "run.json").write_text(json.dumps(info | values))
+    return save_ranks(place, runs)
 
 
 def refusal(place: Path) -> str:

@@ -97,10 +97,6 @@ def log_of(run: Path) -> pl.DataFrame:
     return pl.read_parquet(parts(run)).with_columns(pl.col("move", "status").cast(pl.String)).sort("op_id", "seq")
 
 
-def snapshot(folder: Path) -> dict[str, bytes | None]:
-    return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
-
-
 def ranks_under(mpirun: int) -> dict[int, int]:
     found = {}
     for task in Path(f"/proc/{mpirun}/task").glob("*/children"):

@@ -1,6 +1,5 @@
 """Logs for tests of analysis: rows that are plausible one by one, rows of a cache that was followed, run directories."""
 
-import json
 import random
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ from replayer.record.run_directory import RunDirectory
 from replayer.schema import LOG_COLUMNS, LOG_ENUMS, MOVES, TIERS, WAITS
 from tests.replayer.arrangements import oracle
 from tests.replayer.arrangements.tiers import PROMOTING, Op
-from tests.support.run_json import save_run_json
+from tests.support.run_json import save_above, save_run_json
 from tracegen.schema import ENUMS
 
 Row = dict[str, Any]
@@ -239,5 +238,5 @@ def ranks(place: Path, *statuses: str) -> tuple[Path, list[Rows]]:
             row |= {"rank": rank}
         clock = {"zero_ns": 10**18 + rank * 10**6}
         write_run(place / f"rank_{rank}", mine, rank=rank, status=status, clock=clock)
-    (place / "run.json").write_text(json.dumps({"run_version": 2, "ranks": len(statuses), "status": "running"}))
+    save_above(place, len(statuses), status="running")
     return place, rows

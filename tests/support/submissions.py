@@ -1,6 +1,5 @@
 """Submissions of runs made by hand: two options and two trials, held against the rules' own CLOSED conditions."""
 
-import json
 import os
 import platform
 import re
@@ -33,9 +32,9 @@ from replayer.models.geometry import TokenBytes
 from replayer.planning.order import Order
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.planning.plan_table import write_moves
-from replayer.run.mpi import combine_ranks
-from replayer.schema import PlanInfo, RunInfo, TraceInfo, read_run
-from tests.support.crafted_runs import PER_TOKEN, SECOND, SIZE, Crafted, clean, sampled, steps
+from replayer.schema import PlanInfo, RunInfo, TraceInfo
+from tests.support.crafted_runs import PER_TOKEN, SECOND, SIZE, Crafted, clean, sampled, save_ranks, steps
+from tests.support.run_json import edit
 from tests.support.traces import write
 from tracegen.errors import InputError
 from tracegen.schema import Trace
@@ -107,12 +106,10 @@ def planned_by_hand(trace: Path, place: Path, info: RunInfo, moves: Path) -> Pla
 
 def save(place: Path, runs: list[Crafted]) -> None:
     """A trial as replayer leaves it, one rank or several."""
-    for rank, run in enumerate(runs):
-        run.save(place if len(runs) == 1 else place / f"rank_{rank}")
-    if len(runs) > 1:
-        ranks = [read_run(place / f"rank_{rank}") for rank in range(len(runs))]
-        above = msgspec.to_builtins(combine_ranks(ranks)) | {"run_version": 2}
-        (place / "run.json").write_text(json.dumps(above))
+    if len(runs) == 1:
+        runs[0].save(place)
+    else:
+        save_ranks(place, runs)
     place.with_name(f"log-{place.name}.txt").write_text("what was printed\n")
 
 
@@ -138,12 +135,19 @@ def begun(
     return work
 
 
-def packed(work: Path, results: Path) -> Package:
-    """Its package; the report, which takes seconds, stands in for itself: test_a_submission_… makes a real one."""
+@contextmanager
+def reports_of_names() -> Iterator[None]:
+    """A package's report, which takes seconds, names its systems alone; test_a_submission_… makes a real one."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(packaging, "gather", lambda _runs, _targets, names: names)
         patch.setattr(packaging, "make_report", lambda names: Answer(title="", sentence=" ".join(names)))
         patch.setattr(packaging, "FORMATS", {"html": lambda answer: answer.sentence})
+        yield
+
+
+def packed(work: Path, results: Path) -> Package:
+    """Its package, but for the report."""
+    with reports_of_names():
         return packaging.make_package(work, results)
 
 
@@ -219,20 +223,8 @@ def trial_of(package: Package, trial: str) -> Path:
     return found
 
 
-def edited(path: Path, name: str, value: Any) -> None:
-    """A field of a JSON file, by its dotted name; ...: left out."""
-    inner = known = json.loads(path.read_text())
-    *above, last = name.split(".")
-    for step in above:
-        inner = inner[int(step) if isinstance(inner, list) else step]
-    inner[last] = value
-    if value is ...:
-        del inner[last]
-    path.write_text(json.dumps(known))
-
-
 def manifest(name: str, value: Any) -> Change:
-    return lambda package: edited(package.manifest, name, value)
+    return lambda package: edit(package.manifest, {name: value})
 
 
 def forge(package: Package, *, claims: bool) -> None:
@@ -247,7 +239,3 @@ def forge(package: Package, *, claims: bool) -> None:
         for path in package.list_files()
     }
     manifest("files", files)(package)
-
-
-def content(place: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(place)): path.read_bytes() for path in sorted(place.rglob("*")) if path.is_file()}

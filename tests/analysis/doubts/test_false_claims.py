@@ -7,7 +7,7 @@ import pytest
 
 from analysis.summary.summary import check_run, summarise
 from tests.support.crafted_runs import clean
-from tests.support.doubts import put
+from tests.support.run_json import put
 
 pytestmark = pytest.mark.usefixtures("latencies_once")
 CLAIMS: dict[str, tuple[Any, str]] = {

@@ -10,7 +10,8 @@ import pytest
 from analysis.summary.summary import summarise
 from replayer.schema import parts
 from tests.support.crafted_runs import REQUESTS, Crafted
-from tests.support.doubts import call, conditions, edit, rank_runs
+from tests.support.doubts import call, conditions, rank_runs
+from tests.support.run_json import edit
 
 pytestmark = pytest.mark.usefixtures("latencies_once")
 
@@ -50,7 +51,7 @@ def test_a_rank_without_rows_contradicts_its_run_json(tmp_path: Path) -> None:
 )
 def test_run_json_above_the_ranks_is_compared_with_theirs(tmp_path: Path, above: dict[str, Any], finding: str) -> None:
     place = rank_runs(tmp_path / "run")
-    edit(place, **above)
+    edit(place / "run.json", above)
     summary = summarise(place).to_json()
     assert not summary["valid"]
     assert any(finding in one for one in summary["findings"]), summary["findings"]

@@ -8,7 +8,8 @@ import pytest
 
 from replayer.schema import read_run
 from tests.support.crafted_runs import clean
-from tests.support.doubts import edit, put, rank_runs, refusal
+from tests.support.doubts import rank_runs, refusal
+from tests.support.run_json import edit, put
 from tracegen.errors import InputError
 
 pytestmark = pytest.mark.usefixtures("latencies_once")
@@ -70,5 +71,5 @@ ABOVE: dict[str, Any] = {"ranks": 1 << 20, "clocks": [5]}
 @pytest.mark.parametrize("name", ABOVE)
 def test_run_json_above_the_ranks_is_typed(tmp_path: Path, name: str) -> None:
     place = rank_runs(tmp_path / "run", 1)
-    edit(place, **{name: ABOVE[name]})
+    edit(place / "run.json", {name: ABOVE[name]})
     assert name in refusal(place)

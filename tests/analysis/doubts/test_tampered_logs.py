@@ -10,7 +10,8 @@ from analysis.doubts import integrity as recomputed
 from analysis.summary.summary import check_run, summarise
 from tests.analysis.doubts.tampering import CODE, HITS, STORES, Log, cell, swap, tampered, twice_and_gone
 from tests.support.crafted_runs import Crafted, clean
-from tests.support.doubts import conditions, put, rank_runs, refusal
+from tests.support.doubts import conditions, rank_runs, refusal
+from tests.support.run_json import put
 
 pytestmark = pytest.mark.usefixtures("latencies_once")
 AT_9 = pl.col("op_id") == 9

@@ -1,12 +1,12 @@
 """Logs that several tests of metrics use: one worked by hand, and any that a cache could write."""
 
-import json
 from pathlib import Path
 
 from hypothesis import strategies as st
 
 from tests.analysis.metric_oracle.facts import Rows
 from tests.support.logs import follow, make_rows, samples, warm_end, write_run
+from tests.support.run_json import save_above
 
 GIB = 2**30
 
@@ -27,7 +27,7 @@ def ranks(place: Path) -> Path:
         warmup = {"ops": 10 * rank, "end_ns": warm_end(rows) if rank else None}
         about = {"rank": rank, "clock": {"zero_ns": 10**18 + zero}, "warmup": warmup, "machine": machine}
         write_run(place / f"rank_{rank}", rows, device=samples(rank, 3, counted=rank < 2), **about)
-    (place / "run.json").write_text(json.dumps({"run_version": 2, "ranks": 3, "status": "failed"}))
+    save_above(place, 3)
     return place
 
 
@@ -38,7 +38,7 @@ def busy(place: Path) -> Path:
         counted = [row | {"process_cpu": 0.95} for row in samples(rank, 2)]
         about = {"rank": rank, "machine": {"host": "one", "cores": 2}, "clock": {"zero_ns": 0}}
         write_run(place / f"rank_{rank}", rows, device=counted, **about)
-    (place / "run.json").write_text(json.dumps({"run_version": 2, "ranks": 2, "status": "failed"}))
+    save_above(place, 2)
     return place
 
 

@@ -1,6 +1,5 @@
 """Every metric and every table against the oracle."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from tests.analysis.metrics.comparing import ABOUT, assert_same, assert_same_tab
 from tests.analysis.metrics.shared_logs import S, busy, by_hand, followed, ranks
 from tests.support.latencies import latencies_known
 from tests.support.logs import follow, make_rows, samples, warm_end, with_copies, write_run
+from tests.support.run_json import save_above
 
 
 def make_run(place: Path, seed: int, count: int, parts: int) -> Path:
@@ -91,7 +91,7 @@ def stopped_requests(place: Path, seed: int, *, since_s: float = 0.9, **info: An
 def cut_ranks(place: Path) -> Path:
     for rank in range(2):
         cut(place / f"rank_{rank}", rank, 20, rank=rank, clock={"zero_ns": 10**18 + rank * 10**8})
-    (place / "run.json").write_text(json.dumps({"run_version": 2, "ranks": 2, "status": "failed"}))
+    save_above(place, 2)
     return place
 
 
@@ -100,7 +100,7 @@ def early_rank(place: Path) -> Path:
     for rank, zero in enumerate((S, 0)):
         rows = [row | {"rank": rank} for row in by_hand()]
         write_run(place / f"rank_{rank}", rows, rank=rank, clock={"zero_ns": zero})
-    (place / "run.json").write_text(json.dumps({"run_version": 2, "ranks": 2, "status": "failed"}))
+    save_above(place, 2)
     return place
 
 

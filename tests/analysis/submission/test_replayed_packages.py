@@ -26,8 +26,8 @@ from analysis.submission.rules import RULES, Option, Rules
 from replayer.schema import LOG_ENUMS, LOG_SCHEMA, ORDERED_PLAN_VERSION, parts
 from tests.support.command_line import child_here, here
 from tests.support.doubts import call, refusal
-from tests.support.run_json import run_json
-from tests.support.submissions import edited, forge, packed, problems, trial_of
+from tests.support.run_json import edit, run_json
+from tests.support.submissions import forge, packed, problems, trial_of
 from tracegen.schema import Trace
 
 OPTION: Final = Option("option_1", "real", "tiny-1b", 24576, users=3, cpu_bytes=0, allocs=16, duration_s=1)
@@ -142,7 +142,7 @@ def replay_otherwise(*flags: object, settings: tuple[str, ...] = ()) -> Change:
         shutil.rmtree(place)
         shutil.copytree(fresh, place)
         for name in ("trace", "conditions", "plan"):
-            edited(place / "run.json", name, known[name])
+            edit(place / "run.json", {name: known[name]})
 
     return changed
 
@@ -248,11 +248,11 @@ def opened(real: Path, place: Path, recipe: dict[str, Any] | None) -> Package:
     shutil.copytree(real, place / "results")
     (place / "results" / "closed").rename(place / "results" / "open")
     package = Package(place / "results" / "open" / "acme", Submission(**NAMES | {"division": "open"}))
-    edited(package.manifest, "division", "open")
+    edit(package.manifest, {"division": "open"})
     (package.top / "submission.yaml").write_text(packaging.render_submission_yaml(package.submission))
     for run in PLACES if recipe is not None else ():
-        edited(trial_of(package, run) / "run.json", "trace.recipe", recipe)
-    edited(package.runs[0] / "summary.json", "division", "open")
+        edit(trial_of(package, run) / "run.json", {"trace.recipe": recipe})
+    edit(package.runs[0] / "summary.json", {"division": "open"})
     forge(package, claims=False)
     return package
 

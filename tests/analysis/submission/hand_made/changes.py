@@ -10,22 +10,22 @@ import yaml
 
 from analysis.submission.package_tree import Package
 from tests.support.crafted_runs import SECOND, Crafted, frame
-from tests.support.run_json import run_json
-from tests.support.submissions import OPTIONS, Change, edited, replayed, trial_of
+from tests.support.run_json import edit, run_json
+from tests.support.submissions import OPTIONS, Change, replayed, trial_of
 
 ONE, TWO = "option_1/trial_1", "option_1/trial_2"
 
 
 def set_info(run: str, name: str, value: Any) -> Change:
-    return lambda package: edited(trial_of(package, run) / "run.json", name, value)
+    return lambda package: edit(trial_of(package, run) / "run.json", {name: value})
 
 
 def set_claim(name: str, value: Any) -> Change:
-    return lambda package: edited(package.runs[0] / "summary.json", name, value)
+    return lambda package: edit(package.runs[0] / "summary.json", {name: value})
 
 
 def set_environment(name: str, value: Any) -> Change:
-    return lambda package: edited(package.results / "environment.json", name, value)
+    return lambda package: edit(package.results / "environment.json", {name: value})
 
 
 def set_description(name: str, value: Any) -> Change:
@@ -33,7 +33,7 @@ def set_description(name: str, value: Any) -> Change:
 
     def changed(package: Package) -> None:
         package.description.write_text(json.dumps(yaml.safe_load(package.description.read_text())))
-        edited(package.description, name, value)
+        edit(package.description, {name: value})
 
     return changed
 

@@ -12,7 +12,8 @@ import yaml
 from analysis.submission import begin as beginning
 from analysis.submission.package_tree import Begun
 from tests.support.doubts import call
-from tests.support.submissions import TRIALS, content, named
+from tests.support.run_json import read_files
+from tests.support.submissions import TRIALS, named
 from tracegen.errors import InputError
 
 pytestmark = pytest.mark.usefixtures("tiny")
@@ -45,7 +46,7 @@ def test_open_allows_settings_that_closed_forbids(tmp_path: Path) -> None:
 
 def test_begin_continues_a_submission_with_equal_settings(tmp_path: Path) -> None:
     left = begin(tmp_path)
-    before = content(tmp_path)
+    before = read_files(tmp_path)
     described = yaml.safe_load(before["work/system.yaml"])["system_under_test"]
     assert described["solution"]["submission_name"] == "box"
     assert "solution.architecture.product_API" in [name.removeprefix("system_under_test.") for name in left]
@@ -55,7 +56,7 @@ def test_begin_continues_a_submission_with_equal_settings(tmp_path: Path) -> Non
     for changed in ({"system": "other"}, {"organisation": "duff"}, {"division": "open"}):
         with pytest.raises(InputError, match="begun for another submission"):
             begin(tmp_path, **changed)
-    assert content(tmp_path) == before | {"work/system.yaml": text.encode()}
+    assert read_files(tmp_path) == before | {"work/system.yaml": text.encode()}
 
 
 def test_begin_prints_the_expected_time_and_the_empty_fields(tmp_path: Path) -> None:

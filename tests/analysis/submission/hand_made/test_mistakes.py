@@ -28,17 +28,8 @@ from tests.analysis.submission.hand_made.changes import (
 )
 from tests.support.doubts import call
 from tests.support.predicted_runs import mark
-from tests.support.submissions import (
-    BASES,
-    OPTIONS,
-    Change,
-    Open,
-    edited,
-    forge,
-    manifest,
-    problems,
-    trial_of,
-)
+from tests.support.run_json import edit
+from tests.support.submissions import BASES, OPTIONS, Change, Open, forge, manifest, problems, trial_of
 
 pytestmark = pytest.mark.usefixtures("tiny")
 TRIAL: Final = "kv_cache/*/run/*/option_1/trial_2"
@@ -180,7 +171,7 @@ def test_closed_fixes_every_setting(fresh: Open) -> None:
     place = trial_of(package, TWO) / "rank_0"
     assert {*to_plain(read_run(place).conditions)} - {"ranks"} <= {*closed, "rules"}
     for name, value in SETTINGS.items():
-        edited(place / "run.json", f"conditions.{name}", value)
+        edit(place / "run.json", {f"conditions.{name}": value})
     set_info(f"{ONE}/rank_0", "conditions.io_depth", ...)(package)
     found = problems(package)
     for name, value in SETTINGS.items():

@@ -10,7 +10,8 @@ import pytest
 from replayer.schema import PREDICTED_RUN_VERSION
 from tests.analysis.submission.hand_made.changes import flip_bit, set_environment
 from tests.support.predicted_runs import PROFILE
-from tests.support.submissions import Change, Open, content, edited, packed
+from tests.support.run_json import edit, read_files
+from tests.support.submissions import Change, Open, packed
 from tracegen.errors import InputError
 
 pytestmark = pytest.mark.usefixtures("tiny")
@@ -18,11 +19,11 @@ pytestmark = pytest.mark.usefixtures("tiny")
 
 def test_packages_of_one_submission_are_equal(work: Path, tmp_path: Path) -> None:
     packed(work, tmp_path / "results")
-    first = content(tmp_path / "results")
+    first = read_files(tmp_path / "results")
     packed(work, tmp_path / "results")
-    assert content(tmp_path / "results") == first, "replaced by an equal package"
+    assert read_files(tmp_path / "results") == first, "replaced by an equal package"
     packed(work, tmp_path / "elsewhere")
-    assert content(tmp_path / "elsewhere") == first
+    assert read_files(tmp_path / "elsewhere") == first
 
 
 CHANGES: Final[dict[str, Change]] = {
@@ -37,18 +38,18 @@ CHANGES: Final[dict[str, Change]] = {
 def test_a_package_that_was_changed_is_not_replaced(fresh: Open, pristine: dict[str, Path], name: str) -> None:
     package = fresh("alone")
     CHANGES[name](package)
-    before = content(package.top)
+    before = read_files(package.top)
     with pytest.raises(InputError, match=r"changed since it was packaged|not a package that this tool made") as refused:
         packed(pristine["alone"].with_name("work"), package.top.parents[1])
     assert name == "manifest.json" or name in str(refused.value)
-    assert content(package.top) == before
+    assert read_files(package.top) == before
 
 
 PREDICTED: Final = {"run_version": PREDICTED_RUN_VERSION, "prediction": PROFILE}
 UNREADY: Final[dict[str, Callable[[Path], object]]] = {
     "missing": shutil.rmtree,
-    "not complete but running": lambda trial: edited(trial / "run.json", "status", "running"),
-    "predicted": lambda trial: [edited(trial / "run.json", name, value) for name, value in PREDICTED.items()],
+    "not complete but running": lambda trial: edit(trial / "run.json", {"status": "running"}),
+    "predicted": lambda trial: [edit(trial / "run.json", {name: value}) for name, value in PREDICTED.items()],
     "damaged": lambda trial: flip_bit(trial / "run.json", 0),
 }
 

@@ -13,7 +13,8 @@ from analysis.submission.package_tree import find_packages
 from analysis.submission.ranking import rank_packages
 from tests.analysis.comparison.crafting import even_work
 from tests.support.doubts import call
-from tests.support.submissions import Open, begun, edited, named, packed
+from tests.support.run_json import edit
+from tests.support.submissions import Open, begun, named, packed
 from tracegen.errors import InputError
 from views.exports import render_json
 
@@ -28,7 +29,7 @@ def rivals(pristine: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) 
     duff = packed(work, place / "results").top
     evil = shutil.copytree(duff, duff.with_name("evil"))
     shutil.rmtree(evil / "results" / "box" / "kv_cache")
-    edited(evil / "results" / "box" / "manifest.json", "organisation", "evil")
+    edit(evil / "results" / "box" / "manifest.json", {"organisation": "evil"})
     return {"acme": pristine["alone"] / "closed" / "acme", "duff": duff, "evil": evil}
 
 
@@ -67,7 +68,7 @@ def test_packages_of_different_kinds_are_not_ranked(fresh: Open, tmp_path: Path)
     package = fresh("alone")
     shutil.copytree(package.top.parents[1], tmp_path / "other")
     (manifest,) = (tmp_path / "other").glob("*/acme/results/box/manifest.json")
-    edited(manifest, "division", "open")
+    edit(manifest, {"division": "open"})
     with pytest.raises(InputError, match=r"different kinds \(closed tiny, open tiny\)"):
         rank_packages([package, *find_packages(manifest.parent)])
 
