@@ -1,14 +1,14 @@
 """The checks that find the doubts about one run, and their thresholds."""
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from analysis.doubts.evidence import Evidence, Found
 from analysis.doubts.machine import (
-    check_busy_machine,
+    BUSY_MACHINE,
+    FOREIGN_IO,
     check_counters,
     check_cpu_waits,
-    check_foreign_io,
     check_page_cache,
     check_pauses,
     check_steadiness,
@@ -18,6 +18,7 @@ from analysis.doubts.predictions import WIDER, check_profile
 from analysis.log.columns import GIB
 from analysis.log.quantiles import BEYOND_PERCENTILE
 from analysis.runs.run import Doubt
+from analysis.runs.samples import Moved
 from replayer.schema import TIERS, Conditions, Storage, commonest, to_plain
 from tracegen.errors import format_count
 from tracegen.schema import has_guessed_sessions
@@ -150,48 +151,109 @@ def _check_plan_wait(run: Evidence) -> Found:
 
 def _check_unfinished(run: Evidence) -> Found:
     """Doubt times of requests if many were not done, or nobody knows how many."""
-    if run.conditions.load.pace == "asap" or not run.values["requests"]:
-        return
-    unfinished, requests = run.values["unfinished_requests"], run.values["requests"]
-    if unfinished is None:
+    is_timed = run.conditions.load.pace != "asap" and run.values["requests"]
+    if is_timed and run.values["unfinished_requests"] is None:
         text = "the run does not say which requests its cut left unfinished: they count as done"
         yield Doubt("unfinished requests", text, "quote rates")
-    elif unfinished > UNFINISHED_SHARE * requests:
-        of = f"{unfinished:,} of {format_count(requests, 'request')} ({unfinished / requests:.0%})"
-        text = f"{of} were not done at the end: times are of those due before them"
-        yield Doubt("unfinished requests", text, "replay much longer than a request takes, or quote rates")
 
 
-def _check_verification(run: Evidence) -> Found:
-    io_s = run.values["device_s"] + run.values["host_s"]
-    verify_s = run.values["verify_s"]
-    if io_s and verify_s > VERIFY_SHARE * io_s:
-        text = f"making and checking bytes took {verify_s / io_s:.0%} of the time of the I/O itself"
-        advice = "latencies exclude it, throughput and times of requests include it: compare a run with --verify off"
-        yield Doubt("verification", text, advice)
+class Limit(NamedTuple):
+    """A figure that a run should not exceed; text and advice name figures as {drain_s:.1f}."""
+
+    kind: str
+    figure: str
+    most: float
+    text: str
+    advice: str
 
 
-def _check_drain(run: Evidence) -> Found:
-    asked = run.conditions.span.duration_s
-    if asked and run.values["drain_s"] > DRAIN_SHARE * asked:
-        moved = run.values["drained_bytes"] / GIB
-        text = f"requests drained for {run.values['drain_s']:.1f} s past the {asked:g} s asked for, {moved:,.1f} GiB"
-        advice = "rates exclude it, times of moves and requests include it: quote rates, or limit it with --set drain=S"
-        yield Doubt("long drain", text, advice)
+LIMITS: Final = (
+    Limit(
+        "fell behind",
+        "late_s",
+        LATE_S,
+        "the system fell behind its schedule: P99 of lateness is {late_s:,.1f} s",
+        "its times are those of a growing queue: offer less load with --speedup below 1",
+    ),
+    Limit(
+        "replayer-bound",
+        "cpu_share",
+        BUSY_CPU,
+        "the replayer kept {cpu_share:.0%} of all cores busy: its own speed was measured",
+        "use more cores, --verify off, larger objects, or fewer workers",
+    ),
+    Limit(
+        "busy machine",
+        "foreign_cpu_share",
+        BUSY_MACHINE,
+        "others kept {foreign_cpu:.2f} of {host_cores} cores busy: processes, or the kernel for this run's I/O{steal}",
+        "replay it on a machine that runs nothing else: its times include waits for a CPU",
+    ),
+    Limit(
+        "foreign I/O",
+        "own_drive_foreign_share",
+        FOREIGN_IO,
+        "{foreign_io_share:.0%} of the bytes that the device moved, {foreign_gib:,.2f} GiB, were not the replayer's",
+        "other processes, or the file system itself: look with pidstat -d, and replay on a disk of its own",
+    ),
+    Limit(
+        "long drain",
+        "drain_share",
+        DRAIN_SHARE,
+        "requests drained for {drain_s:.1f} s past the {duration_s:g} s asked for, {drained_gib:,.1f} GiB",
+        "rates exclude it, times of moves and requests include it: quote rates, or limit it with --set drain=S",
+    ),
+    Limit(
+        "unfinished requests",
+        "unfinished_share",
+        UNFINISHED_SHARE,
+        "{unfinished_requests:,} of {requests:,} requests ({unfinished_share:.0%}) were not done at the end: times are"
+        " of those due before them",
+        "replay much longer than a request takes, or quote rates",
+    ),
+    Limit(
+        "verification",
+        "verify_share",
+        VERIFY_SHARE,
+        "making and checking bytes took {verify_share:.0%} of the time of the I/O itself",
+        "latencies exclude it, throughput and times of requests include it: compare a run with --verify off",
+    ),
+)
 
 
-def _check_bottleneck(run: Evidence) -> Found:
-    cpu = run.values["cpu_share"]
-    if cpu is not None and cpu > BUSY_CPU:
-        text = f"the replayer kept {cpu:.0%} of all cores busy: its own speed was measured"
-        advice = "use more cores, --verify off, larger objects, or fewer workers"
-        yield Doubt("replayer-bound", text, advice)
-    if not lacks_cpu(run):  # else more workers would wait for a CPU, too
-        yield from _check_workers(run)
+def _check_limits(run: Evidence) -> Found:
+    figures = _list_figures(run)
+    for limit in LIMITS:
+        if (figures[limit.figure] or 0) > limit.most:
+            yield Doubt(limit.kind, limit.text.format_map(figures), limit.advice)
+
+
+def _list_figures(run: Evidence) -> dict[str, Any]:
+    """Return the metrics and what LIMITS need beside them; None where a limit does not apply."""
+    values, load = run.values, run.conditions.load
+    asked_s, steal_cpu = run.conditions.span.duration_s, values["steal_cpu"] or 0
+    io_s = values["device_s"] + values["host_s"]
+    moved = Moved(0, 0, 0) if run.device is None else run.device
+    foreign = values["foreign_io_share"]
+    return {
+        **values,
+        "late_s": (values["lateness_p99_ms"] or 0) / 1e3 if load.pace == "open" else None,
+        "host_cores": run.opened.host_cores,
+        "steal": f", other machines took {steal_cpu:.2f} (steal)" if steal_cpu >= 0.005 else "",
+        "own_drive_foreign_share": None if run.stands_in else foreign,
+        "foreign_gib": (foreign or 0) * (moved.read_bytes + moved.written_bytes) / GIB,
+        "duration_s": asked_s,
+        "drain_share": values["drain_s"] / asked_s if asked_s else None,
+        "drained_gib": values["drained_bytes"] / GIB,
+        "unfinished_share": (values["unfinished_requests"] or 0) / (values["requests"] or 1),
+        "verify_share": values["verify_s"] / io_s if io_s else None,
+    }
 
 
 def _check_workers(run: Evidence) -> Found:
     """Doubt a run whose moves waited for workers while its device idled."""
+    if lacks_cpu(run):  # more workers would wait for a CPU, too
+        return
     values = run.values
     busy = values["device_utilisation"]
     queue_s = values["queue_s"]
@@ -205,14 +267,6 @@ def _check_workers(run: Evidence) -> Found:
         is_limited = run.conditions.load.max_concurrent_allocs
         advice = "raise max_concurrent_allocs by --set, or --workers" if is_limited else "raise --workers"
         yield Doubt("replayer-bound", text, advice)
-
-
-def _check_schedule(run: Evidence) -> Found:
-    late = run.values["lateness_p99_ms"]
-    if run.conditions.load.pace == "open" and late is not None and late > LATE_S * 1e3:
-        text = f"the system fell behind its schedule: P99 of lateness is {late / 1e3:,.1f} s"
-        advice = "its times are those of a growing queue: offer less load with --speedup below 1"
-        yield Doubt("fell behind", text, advice)
 
 
 def _check_emulation(run: Evidence) -> Found:
@@ -309,13 +363,11 @@ CHECKS: Final[_Checks] = (
     _check_errors,
     _check_ranks,
     _check_emulation,
-    _check_schedule,
-    _check_bottleneck,
-    _check_drain,
+    _check_limits,
+    _check_workers,
     check_steadiness,
     _check_plan_wait,
     _check_unfinished,
-    _check_verification,
     _check_percentiles,
     _check_sessions,
     check_profile,
@@ -326,10 +378,8 @@ CHECKS_OF_MEASUREMENTS: Final[_Checks] = (
     check_pauses,
     check_page_cache,
     check_counters,
-    check_foreign_io,
     _check_device_times,
     _check_comparison,
-    check_busy_machine,
     check_cpu_waits,
     _check_size,
 )

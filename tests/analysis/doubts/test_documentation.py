@@ -21,7 +21,7 @@ def test_the_docs_list_every_kind_of_doubt() -> None:
         node
         for path in sources
         for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", "")) == "Doubt"
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("Doubt", "Limit")
     ]
     kinds = {node.args[0].value for node in calls if isinstance(node.args[0], ast.Constant)}
     assert len(kinds) > 15
