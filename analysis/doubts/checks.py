@@ -372,6 +372,7 @@ CHECKS: Final[_Checks] = (
     _check_sessions,
     check_profile,
 )
+# Checks for faults that only a measurement can have: a predicted run used no device.
 CHECKS_OF_MEASUREMENTS: Final[_Checks] = (
     _check_length,
     _check_root,
@@ -383,4 +384,3 @@ CHECKS_OF_MEASUREMENTS: Final[_Checks] = (
     check_cpu_waits,
     _check_size,
 )
-"""Checks for faults that only a measurement can have: a predicted run used no device."""

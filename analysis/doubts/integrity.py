@@ -225,6 +225,7 @@ def fingerprint_rows(
     return hashed.hexdigest(), checkpoints
 
 
+# What a move is counted as; a promotion is counted apart, too.
 _NAMES: Final = {
     "hit": "hits.{from_tier}",
     "promote": "hits.{from_tier}",
@@ -235,7 +236,6 @@ _NAMES: Final = {
     "drop": "drops",
     "bypass": "bypasses",
 }
-"""What a move is counted as; a promotion is counted apart, too."""
 _READS: Final = ("hit", "promote", "demote", "copy")
 _WRITES: Final = ("store", "demote", "copy")
 _NO_COPIES: Final = {f"{upper}>{lower}": 0 for upper, lower in combinations(TIERS, 2)}

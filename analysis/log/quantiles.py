@@ -22,11 +22,10 @@ BEYOND_PERCENTILE: Final = 5  # samples: with fewer the percentile differs from 
 STATS: Final = ("mean", *QUANTILES, "max")
 
 Ints = NDArray[np.int64]
+# Columns to group by: an expression of small integers or booleans, and the number of its values.
+#
+# Null counts as one value more.
 Classes = Mapping[str, tuple[pl.Expr, int]]
-"""Columns to group by: an expression of small integers or booleans, and the number of its values.
-
-Null counts as one value more.
-"""
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,8 @@ from replayer.schema import Machine, RunInfo, Window, describe_cut
 from tracegen.errors import InputError
 from tracegen.progress import Progress, ignore_progress
 
+# Entries of a summary that are no counts, and equal in runs that did the same work.
 SAME_WORK: Final = ("trace_fingerprint", "plan_fingerprint", "cut")
-"""Entries of a summary that are no counts, and equal in runs that did the same work."""
 
 
 def summarise(
