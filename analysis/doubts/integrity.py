@@ -152,7 +152,7 @@ def _compare_with_plan(info: RunInfo) -> Iterator[str]:
         yield "run.json says that the whole plan was executed, but names another fingerprint than the plan's"
     # Positions in the trace's order count ops that `users` left out.
     ops = (info.trace.ops or 0) * (conditions.plan.cycles or 1)
-    if info.trace.ops is not None and info.executed_ops not in (None, plan.ops, ops):
+    if info.executed_ops not in (None, plan.ops, ops):
         yield f"run.json says that the whole plan was executed, but names {info.executed_ops:,} ops of {plan.ops:,}"
 
 

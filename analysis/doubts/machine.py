@@ -3,11 +3,10 @@
 from typing import Final
 
 from analysis.doubts.evidence import Evidence, Found
+from analysis.doubts.limits import BUSY_MACHINE
 from analysis.runs.run import Doubt
 from analysis.runs.samples import Moved
 
-# Of the machine's cores, used by others: a quiet one stays below a few per cent.
-BUSY_MACHINE: Final = 0.25
 PAUSED_SHARE: Final = 0.01  # of the run: no rate is quoted more exactly
 # Of the I/O time: 0.08 to 0.16 on cores of its own, 0.6 to 0.9 next to busy loops.
 STARVED_SHARE: Final = 0.25
@@ -16,8 +15,6 @@ THROTTLED_SHARE: Final = 0.05  # of the run: at least as many of its moves met t
 
 CACHED_SHARE: Final = 0.90  # of the tier's bytes: counters, sampled each second, are never 10% off
 COUNTER_SLACK: Final = 1.25  # padding to 4 KiB adds far less
-# Of the device's bytes: ext4's journal takes 0.19 with a flush every 48 KiB.
-FOREIGN_IO: Final = 0.20
 MEMORY_FILESYSTEMS: Final = ("tmpfs", "ramfs")
 
 

@@ -96,8 +96,7 @@ class Sorted:
             digits, size = self.digits[name]
             mixed = mixed * (size + 1) + digits
         _, firsts, members = np.unique(mixed, return_index=True, return_inverse=True)
-        counts = np.zeros(len(firsts), np.int64)
-        np.add.at(counts, members, self.ends - self.begins)
+        counts = np.bincount(members, self.ends - self.begins, len(firsts)).astype(np.int64)  # exact below 2^53
         keys = []
         for name in by:
             digits, null = self.digits[name]
