@@ -49,6 +49,7 @@ class Criterion:
         return "met" if is_met else "missed"
 
 
+# kv-cache.py's criteria, its hit rate without decode reads; a new profile is one entry.
 PROFILES: Final[dict[str, tuple[Criterion, ...]]] = {
     "latency": (
         Criterion("nvme_write_p95_ms", 500.0, "nothing was written to nvme"),
@@ -59,7 +60,6 @@ PROFILES: Final[dict[str, tuple[Criterion, ...]]] = {
     ),
     "throughput": (Criterion("wall_clock_tok_s", None, "it took no time"),),
 }
-"""kv-cache.py's criteria, its hit rate without decode reads; a new profile is one entry."""
 
 
 def criteria_of(profile: str, settings: Sequence[str]) -> tuple[Criterion, ...]:

@@ -16,10 +16,10 @@ from replayer.schema import plain_model
 from tracegen.errors import InputError
 from views.answer import Cell, Column, Table
 
+# Largest file of results that is read.
 MOST_BYTES: Final = 1 << 28
-"""Largest file of results that is read."""
+# A replay matches a server's run if its output tokens per second are within ±5%.
 MATCH: Final = 0.05
-"""A replay matches a server's run if its output tokens per second are within ±5%."""
 Number = Annotated[float, Meta(ge=0, lt=2.0**63)]
 
 
@@ -73,6 +73,7 @@ class _Request(Struct, kw_only=True):
     successful: bool = True
 
 
+# Our names of fields that some releases or options of a tool leave out.
 _OPTIONAL: Final = {
     "failed",
     "model",
@@ -82,7 +83,6 @@ _OPTIONAL: Final = {
     "ttft_p50_ms",
     "ttft_p99_ms",
 }
-"""Our names of fields that some releases or options of a tool leave out."""
 
 
 class _Layout(Struct, frozen=True):
@@ -290,6 +290,7 @@ def _find_differences(summary: Summary, reference: Reference) -> list[str]:
     return reasons
 
 
+# Quantities of a reference: their headings, and our metrics.
 _COLUMNS: Final[Mapping[str, tuple[str, str]]] = {
     "requests": ("requests", "requests"),
     "input_tokens": ("input tokens", ""),  # a replay does not know them: objects may be shared by prompts
@@ -300,7 +301,6 @@ _COLUMNS: Final[Mapping[str, tuple[str, str]]] = {
     "ttft_p50_ms": ("TTFB | TTFT P50 ms *", "ttfb_p50_ms"),
     "ttft_p99_ms": ("TTFB | TTFT P99 ms *", "ttfb_p99_ms"),
 }
-"""Quantities of a reference: their headings, and our metrics."""
 _UNLIKE: Final = "* different quantities: ours is storage alone (TTFB), theirs includes queueing, prefill and network"
 
 

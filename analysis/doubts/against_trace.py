@@ -23,10 +23,10 @@ from tracegen.schema import Trace
 STRETCH: Final = 1 << 22  # positions compared at once
 MOST_OPS: Final = 1 << 27  # of a plan that is made again: 5 GB of memory and some minutes
 AT: Final = ("position", "seq")
+# Conditions that do not determine a plan.
 EXECUTED: Final = frozenset(
     (*CONDITION_GROUPS["devices"], *CONDITION_GROUPS["span"], "ranks", "placement", "window_ops", "window_bytes")
 )
-"""Conditions that do not determine a plan."""
 
 
 def run_child(*command: object, subject: str, timeout_s: float | None = None) -> str:
@@ -141,15 +141,14 @@ _DIFFERENCES: Final = {
     "missing moves": "{:,} of its moves are missing",
 }
 _PLANNED: Final = " of the plan"
+# Moves that a request's next step waits for.
+#
+# An eviction may run before its op is due, to make room for another op.
 _OF_REQUESTS: Final = col("move").is_in([MOVES.index(move) for move in ("hit", "promote", "store")])
-"""Moves that a request's next step waits for.
-
-An eviction may run before its op is due, to make room for another op.
-"""
 
 
+# Columns in which rows differ from the plan if two ops traded places (docs/ordering.md).
 _OF_REQUEST: Final = ("request_id", "session_id", "user_id", "turn", "step", "qos", "source")
-"""Columns in which rows differ from the plan if two ops traded places (docs/ordering.md)."""
 
 
 def _count_strange_rows(rows: pl.DataFrame, moves: pl.DataFrame, plan: Path) -> dict[str, int]:

@@ -4,11 +4,10 @@ from collections.abc import Callable
 from typing import Final
 
 from analysis.doubts.evidence import Evidence, Found
+from analysis.doubts.limits import check_limits
 from analysis.doubts.machine import (
-    check_busy_machine,
     check_counters,
     check_cpu_waits,
-    check_foreign_io,
     check_page_cache,
     check_pauses,
     check_steadiness,
@@ -24,15 +23,9 @@ from tracegen.schema import has_guessed_sessions
 
 # Of the mean end-to-end time: above it the plan was timed, not the system.
 PLAN_WAIT_SHARE: Final = 0.05
-# Of the I/O time: memory tiers looked 3 times slower when verification took 4 times as long.
-VERIFY_SHARE: Final = 0.10
-UNFINISHED_SHARE: Final = 0.01  # of the requests: P99 is theirs
-DRAIN_SHARE: Final = 0.10  # of the window: MLPerf's runs drained for 64% of theirs
-BUSY_CPU: Final = 0.90  # of all cores: above it threads wait for one another instead of the device
 IDLE_DEVICE: Final = 0.50  # utilisation: a device that is the bottleneck is busy most of the time
 # Of the moves' time: this much waiting for a worker shows in every time per request.
 LATE_QUEUE: Final = 0.20
-LATE_S: Final = 1.0  # a system that keeps its schedule is not late by seconds
 SHORT_S: Final = 60.0  # caches, SLC buffers and thermals take a minute to settle
 DEVICE_CACHE_BYTES: Final = 16 * GIB  # DRAM and SLC cache of a drive may hold this much
 ONE_REQUEST_GIB_S: Final = 64.0  # for one object from one device: the speed of PCIe 5.0 x16
@@ -98,9 +91,10 @@ def _check_device_times(run: Evidence) -> Found:
         size, count = run.values[f"nvme_{side}_bytes"], run.values[f"nvme_{side}s"]
         device_s = run.values[f"nvme_device_{side}_s"]
         total_s = count * (run.values[f"nvme_{side}_mean_ms"] or 0) / 1e3
+        gib_s = size / GIB / device_s if device_s else 0.0
         text = ""
-        if device_s and size / GIB / device_s > ONE_REQUEST_GIB_S:
-            text = f"say {size / GIB / device_s:,.0f} GiB/s for one request"
+        if gib_s > ONE_REQUEST_GIB_S:
+            text = f"say {gib_s:,.0f} GiB/s for one request"
         elif total_s and size / count >= LARGE_BYTES and device_s < DEVICE_SHARE * total_s:
             text = f"are {device_s / total_s:.2%} of their whole times, {total_s / count * 1e3:,.0f} ms"
         if text:
@@ -150,48 +144,16 @@ def _check_plan_wait(run: Evidence) -> Found:
 
 def _check_unfinished(run: Evidence) -> Found:
     """Doubt times of requests if many were not done, or nobody knows how many."""
-    if run.conditions.load.pace == "asap" or not run.values["requests"]:
-        return
-    unfinished, requests = run.values["unfinished_requests"], run.values["requests"]
-    if unfinished is None:
+    is_timed = run.conditions.load.pace != "asap" and run.values["requests"]
+    if is_timed and run.values["unfinished_requests"] is None:
         text = "the run does not say which requests its cut left unfinished: they count as done"
         yield Doubt("unfinished requests", text, "quote rates")
-    elif unfinished > UNFINISHED_SHARE * requests:
-        of = f"{unfinished:,} of {format_count(requests, 'request')} ({unfinished / requests:.0%})"
-        text = f"{of} were not done at the end: times are of those due before them"
-        yield Doubt("unfinished requests", text, "replay much longer than a request takes, or quote rates")
-
-
-def _check_verification(run: Evidence) -> Found:
-    io_s = run.values["device_s"] + run.values["host_s"]
-    verify_s = run.values["verify_s"]
-    if io_s and verify_s > VERIFY_SHARE * io_s:
-        text = f"making and checking bytes took {verify_s / io_s:.0%} of the time of the I/O itself"
-        advice = "latencies exclude it, throughput and times of requests include it: compare a run with --verify off"
-        yield Doubt("verification", text, advice)
-
-
-def _check_drain(run: Evidence) -> Found:
-    asked = run.conditions.span.duration_s
-    if asked and run.values["drain_s"] > DRAIN_SHARE * asked:
-        moved = run.values["drained_bytes"] / GIB
-        text = f"requests drained for {run.values['drain_s']:.1f} s past the {asked:g} s asked for, {moved:,.1f} GiB"
-        advice = "rates exclude it, times of moves and requests include it: quote rates, or limit it with --set drain=S"
-        yield Doubt("long drain", text, advice)
-
-
-def _check_bottleneck(run: Evidence) -> Found:
-    cpu = run.values["cpu_share"]
-    if cpu is not None and cpu > BUSY_CPU:
-        text = f"the replayer kept {cpu:.0%} of all cores busy: its own speed was measured"
-        advice = "use more cores, --verify off, larger objects, or fewer workers"
-        yield Doubt("replayer-bound", text, advice)
-    if not lacks_cpu(run):  # else more workers would wait for a CPU, too
-        yield from _check_workers(run)
 
 
 def _check_workers(run: Evidence) -> Found:
     """Doubt a run whose moves waited for workers while its device idled."""
+    if lacks_cpu(run):  # more workers would wait for a CPU, too
+        return
     values = run.values
     busy = values["device_utilisation"]
     queue_s = values["queue_s"]
@@ -205,14 +167,6 @@ def _check_workers(run: Evidence) -> Found:
         is_limited = run.conditions.load.max_concurrent_allocs
         advice = "raise max_concurrent_allocs by --set, or --workers" if is_limited else "raise --workers"
         yield Doubt("replayer-bound", text, advice)
-
-
-def _check_schedule(run: Evidence) -> Found:
-    late = run.values["lateness_p99_ms"]
-    if run.conditions.load.pace == "open" and late is not None and late > LATE_S * 1e3:
-        text = f"the system fell behind its schedule: P99 of lateness is {late / 1e3:,.1f} s"
-        advice = "its times are those of a growing queue: offer less load with --speedup below 1"
-        yield Doubt("fell behind", text, advice)
 
 
 def _check_emulation(run: Evidence) -> Found:
@@ -309,28 +263,24 @@ CHECKS: Final[_Checks] = (
     _check_errors,
     _check_ranks,
     _check_emulation,
-    _check_schedule,
-    _check_bottleneck,
-    _check_drain,
+    check_limits,
+    _check_workers,
     check_steadiness,
     _check_plan_wait,
     _check_unfinished,
-    _check_verification,
     _check_percentiles,
     _check_sessions,
     check_profile,
 )
+# Checks for faults that only a measurement can have: a predicted run used no device.
 CHECKS_OF_MEASUREMENTS: Final[_Checks] = (
     _check_length,
     _check_root,
     check_pauses,
     check_page_cache,
     check_counters,
-    check_foreign_io,
     _check_device_times,
     _check_comparison,
-    check_busy_machine,
     check_cpu_waits,
     _check_size,
 )
-"""Checks for faults that only a measurement can have: a predicted run used no device."""

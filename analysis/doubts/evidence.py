@@ -10,8 +10,8 @@ from analysis.runs.run import Doubt, Run
 from analysis.runs.samples import Moved
 from replayer.schema import Conditions, PredictionInfo, RunInfo
 
+# Metrics by name: numbers, None, or the text of `bottleneck`.
 Values = Mapping[str, Any]
-"""Metrics by name: numbers, None, or the text of `bottleneck`."""
 
 
 @dataclass(frozen=True)
@@ -64,5 +64,5 @@ class Evidence:
         return self.opened.sum_counted(by_process=True)
 
 
+# The doubts that a check yields.
 Found = Iterator[Doubt]
-"""The doubts that a check yields."""

@@ -4,14 +4,15 @@ import hashlib
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import combinations
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import numpy as np
 import polars as pl
 from polars import col
 
-from analysis.doubts.counts import flatten_totals
 from analysis.log.columns import MAX_NS, MAX_REQUESTS
 from analysis.runs.plan_order import has_chunks, kind_of
 from analysis.runs.reading import scan
@@ -24,6 +25,7 @@ from replayer.schema import (
     PLAN_VERSION,
     TIERS,
     RunInfo,
+    Totals,
     Window,
     parts,
 )
@@ -150,7 +152,7 @@ def _compare_with_plan(info: RunInfo) -> Iterator[str]:
         yield "run.json says that the whole plan was executed, but names another fingerprint than the plan's"
     # Positions in the trace's order count ops that `users` left out.
     ops = (info.trace.ops or 0) * (conditions.plan.cycles or 1)
-    if info.trace.ops is not None and info.executed_ops not in (None, plan.ops, ops):
+    if info.executed_ops not in (None, plan.ops, ops):
         yield f"run.json says that the whole plan was executed, but names {info.executed_ops:,} ops of {plan.ops:,}"
 
 
@@ -221,3 +223,57 @@ def fingerprint_rows(
                 checkpoints.append(hashed.hexdigest())
             hashed.update(moves[begin:end].data)
     return hashed.hexdigest(), checkpoints
+
+
+# What a move is counted as; a promotion is counted apart, too.
+_NAMES: Final = {
+    "hit": "hits.{from_tier}",
+    "promote": "hits.{from_tier}",
+    "store": "stores.{to_tier}",
+    "demote": "demotions.{from_tier}>{to_tier}",
+    "copy": "copies.{from_tier}>{to_tier}",
+    "miss": "misses",
+    "drop": "drops",
+    "bypass": "bypasses",
+}
+_READS: Final = ("hit", "promote", "demote", "copy")
+_WRITES: Final = ("store", "demote", "copy")
+_NO_COPIES: Final = {f"{upper}>{lower}": 0 for upper, lower in combinations(TIERS, 2)}
+
+
+def count_moves(cells: pl.DataFrame) -> Counter[str]:
+    """Count the moves of a log as `replayer plan` does, by dotted names, e.g. `hits.nvme`.
+
+    Args:
+        cells: the cells of the log, by its enums; there are some hundreds.
+    """
+    counts = Counter[str]()
+    for cell in cells.iter_rows(named=True):
+        move, rows = cell["move"], cell["rows"]
+        if move in _NAMES:
+            counts[_NAMES[move].format_map(cell)] += rows
+        if move == "promote":
+            counts["promotions"] += rows
+        if move in _READS:
+            counts[f"read_bytes.{cell['from_tier']}"] += cell["size_bytes"]
+        if move in _WRITES:
+            counts[f"write_bytes.{cell['to_tier']}"] += cell["size_bytes"]
+        if move == "miss" or (move == "bypass" and cell["first"]):
+            counts["recomputed_tokens"] += cell["tokens"]
+        if cell["first"]:
+            counts["ops"] += rows
+            counts["reads"] += rows if cell["op"] == "read" else 0
+    return counts
+
+
+def flatten_totals(totals: Totals | None) -> dict[str, int]:
+    """Return the counts of a plan, or of its execution, by dotted names, without missing counts."""
+    if totals is None:
+        return {}
+    # A plan that copies nothing leaves them out.
+    plain = {"copies": _NO_COPIES} | msgspec.to_builtins(totals)
+    counts = dict[str, int]()
+    for name in Totals.__struct_fields__:
+        parts = plain[name] if isinstance(plain[name], dict) else {"": plain[name]}
+        counts |= {f"{name}.{part}".rstrip("."): count for part, count in parts.items() if count is not None}
+    return counts

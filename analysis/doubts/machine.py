@@ -3,12 +3,10 @@
 from typing import Final
 
 from analysis.doubts.evidence import Evidence, Found
-from analysis.log.columns import GIB
+from analysis.doubts.limits import BUSY_MACHINE
 from analysis.runs.run import Doubt
 from analysis.runs.samples import Moved
 
-# Of the machine's cores, used by others: a quiet one stays below a few per cent.
-BUSY_MACHINE: Final = 0.25
 PAUSED_SHARE: Final = 0.01  # of the run: no rate is quoted more exactly
 # Of the I/O time: 0.08 to 0.16 on cores of its own, 0.6 to 0.9 next to busy loops.
 STARVED_SHARE: Final = 0.25
@@ -17,8 +15,6 @@ THROTTLED_SHARE: Final = 0.05  # of the run: at least as many of its moves met t
 
 CACHED_SHARE: Final = 0.90  # of the tier's bytes: counters, sampled each second, are never 10% off
 COUNTER_SLACK: Final = 1.25  # padding to 4 KiB adds far less
-# Of the device's bytes: ext4's journal takes 0.19 with a flush every 48 KiB.
-FOREIGN_IO: Final = 0.20
 MEMORY_FILESYSTEMS: Final = ("tmpfs", "ramfs")
 
 
@@ -36,20 +32,6 @@ def check_pauses(run: Evidence) -> Found:
     )
     advice = "find what stopped it (a signal, a suspended machine, a frozen cgroup, a debugger), and replay it"
     yield Doubt("paused", text, advice, invalidates=share > PAUSED_SHARE)
-
-
-def check_busy_machine(run: Evidence) -> Found:
-    """Doubt a machine whose CPUs others used."""
-    share = run.values["foreign_cpu_share"]
-    cores = run.values["foreign_cpu"]
-    stolen = run.values["steal_cpu"]
-    if share is None or share <= BUSY_MACHINE:
-        return
-    text = f"others kept {cores:.2f} of {run.opened.host_cores} cores busy: processes, or the kernel for this run's I/O"
-    if stolen and stolen >= 0.005:
-        text += f", other machines took {stolen:.2f} (steal)"
-    advice = "replay it on a machine that runs nothing else: its times include waits for a CPU"
-    yield Doubt("busy machine", text, advice)
 
 
 def check_cpu_waits(run: Evidence) -> Found:
@@ -76,7 +58,7 @@ def check_cpu_waits(run: Evidence) -> Found:
 
 def lacks_cpu(run: Evidence) -> bool:
     """Return whether others, or a quota, took CPUs that the run needed."""
-    return _is_throttled(run) or any(check_busy_machine(run))
+    return _is_throttled(run) or (run.values["foreign_cpu_share"] or 0) > BUSY_MACHINE
 
 
 def _is_throttled(run: Evidence) -> bool:
@@ -91,8 +73,8 @@ def check_page_cache(run: Evidence) -> Found:
     counted = run.process or run.device
     if run.stands_in or not read + run.nvme.written_bytes:
         return
-    storages = [info.storage for info in run.infos if info.storage is not None]
-    memory = [storage.filesystem for storage in storages if storage.filesystem in MEMORY_FILESYSTEMS]
+    filesystems = [info.storage.filesystem for info in run.infos if info.storage is not None]
+    memory = [name for name in filesystems if name in MEMORY_FILESYSTEMS]
     share = counted.steady_read_bytes / read if counted is not None and read else None
     if memory:
         text = f"the nvme tier was in memory, on {memory[0]}"
@@ -135,30 +117,15 @@ def _check_surplus(run: Evidence, device: Moved) -> Found:
     if any(info.status not in ("complete", "incomplete") for info in run.infos):
         return  # the log lacks its last rows
     own = run.process or device
-    pairs = {
-        "read": (min(own.read_bytes, device.read_bytes), run.nvme.read_bytes),
-        "written": (min(own.written_bytes, device.written_bytes), run.nvme.written_bytes),
-    }
-    for verb, (counted, logged) in pairs.items():
+    advice = "the replayer itself moved them: small objects are padded to 4,096 bytes"
+    if run.process is None:
+        advice = "something else used the disk, or the file system adds much: look with iostat"
+    for verb in ("read", "written"):
+        *counts, logged = (getattr(moved, f"{verb}_bytes") for moved in (own, device, run.nvme))
+        counted = min(counts)
         if logged and counted > COUNTER_SLACK * logged:
             text = f"the device counted {counted / logged:.2f} times the bytes that the nvme tier has {verb}"
-            if run.process is None:
-                advice = "something else used the disk, or the file system adds much: look with iostat"
-            else:
-                advice = "the replayer itself moved them: small objects are padded to 4,096 bytes"
             yield Doubt("counters disagree", text, advice)
-
-
-def check_foreign_io(run: Evidence) -> Found:
-    """Doubt a device that moved bytes for others during the run."""
-    share = run.values["foreign_io_share"]
-    device = run.device
-    if run.stands_in or share is None or share <= FOREIGN_IO or device is None:
-        return
-    size = share * (device.read_bytes + device.written_bytes) / GIB
-    text = f"{share:.0%} of the bytes that the device moved, {size:,.2f} GiB, were not the replayer's"
-    advice = "other processes, or the file system itself: look with pidstat -d, and replay on a disk of its own"
-    yield Doubt("foreign I/O", text, advice)
 
 
 def check_steadiness(run: Evidence) -> Found:

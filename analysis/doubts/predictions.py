@@ -6,18 +6,17 @@ from analysis.doubts.evidence import Evidence, Found
 from analysis.runs.run import Doubt
 from replayer.schema import Conditions, PredictionInfo
 
+# The advice where a run leaves the range of its profile.
 WIDER: Final = "measure a profile that covers it, or trust the prediction less"
-"""The advice where a run leaves the range of its profile."""
+# The median and the 90% quantile of |error| by kind of tier.
+#
+# Each is over the 48 values of a medium in docs/predicting-errors.csv: rates and P95s of three loads, with measured
+# profiles.
 ERRORS: Final = {
     "a throttled tier": (0.04, 0.20),
     "a disk": (0.10, 0.30),
     "a RAM disk": (0.82, 1.96),
 }
-"""The median and the 90% quantile of |error| by kind of tier.
-
-Each is over the 48 values of a medium in docs/predicting-errors.csv: rates and P95s of three loads,
-with measured profiles.
-"""
 
 
 def describe_profile(info: PredictionInfo) -> str:

@@ -30,6 +30,7 @@ from analysis.log.columns import (
 from analysis.log.quantiles import Classes, Ints, pack_classes, unpack_classes
 from replayer.schema import LOG_ENUMS
 
+# Quantities that are summed over moves.
 SUMS: Final = {
     "tokens": col("tokens"),
     "new_tokens": col("new_tokens"),
@@ -41,9 +42,8 @@ SUMS: Final = {
     "window_ns": WINDOW_WAIT,
     "order_ns": ORDER_WAIT,
 }
-"""Quantities that are summed over moves."""
+# Sums that may exceed 64 bits: waits of all moves of a long run that falls behind.
 _FLOAT_SUMS: Final = ("queue_ns", "plan_wait_ns", "window_ns", "order_ns")
-"""Sums that may exceed 64 bits: waits of all moves of a long run that falls behind."""
 _NUMBERS: Final = ("position", "seq", "request_id", "tokens", "new_tokens", "size_bytes")
 
 

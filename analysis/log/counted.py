@@ -12,8 +12,9 @@ from analysis.log.quantiles import sort
 from analysis.log.requests import REQUEST
 from replayer.schema import LOG_ENUMS, RunInfo, Unfinished
 
+# The measures that exist under pace asap, which makes all requests due at once.
 UNTIMED: Final = ("generation",)
-"""The measures that exist under pace asap, which makes all requests due at once."""
+# The measures of a request, in ns.
 REQUEST_TIMES: Final = {
     "io": col("io_ns"),
     "queue": col("queue_ns"),
@@ -23,16 +24,15 @@ REQUEST_TIMES: Final = {
     "generation": col("generation_ns"),
     "e2e": col("done_ns") - col("due_ns"),
 }
-"""The measures of a request, in ns."""
+# Whether a measure of a request may still grow; all others may until the request is done.
 _OPEN: Final = {"ttfb": col("in_prefill"), "lateness": ~col("has_begun")}
-"""Whether a measure of a request may still grow; all others may until the request is done."""
 _ENDLESS: Final = 1 << 62
 _QOS: Final = dict(enumerate(LOG_ENUMS["qos"]))
+# The columns of requests that are not done.
 OPEN_COLUMNS: Final[dict[str, type[pl.DataType]]] = {
     **dict.fromkeys(("rank", "request_id", "qos", "due_ns"), pl.Int64),
     "in_prefill": pl.Boolean,
 }
-"""The columns of requests that are not done."""
 
 
 @dataclass(frozen=True)

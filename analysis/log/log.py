@@ -17,10 +17,13 @@ from analysis.log.requests import sum_by_request
 from analysis.log.targets import Targets
 from replayer.schema import DEVICE_SCHEMA, LOG_ENUMS, TIERS
 
+# The number of times that one pass reads from a log, at 8 bytes each, twice that during the sort.
 AT_ONCE: Final = 3 << 26
-"""The number of times that one pass reads from a log, at 8 bytes each, twice that during the sort."""
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+# The groupings of latencies, and the names of their groups by code.
+#
+# The name of a size class is its lower bound.
 SPLITS: Final[dict[str, dict[int, str]]] = {
     "all": {0: "all"},
     "cause": dict(enumerate(CAUSE_NAMES)),
@@ -28,12 +31,8 @@ SPLITS: Final[dict[str, dict[int, str]]] = {
     "phase": dict(enumerate(LOG_ENUMS["phase"])),
     "size": {n: f"{4**n >> 10 * (n // 5)} {_UNITS[n // 5]}" for n in range(32)},
 }
-"""The groupings of latencies, and the names of their groups by code.
-
-The name of a size class is its lower bound.
-"""
+# The shares at which curves of distributions are drawn.
 SHARES: Final = (*(step / 50 for step in range(50)), 0.99, 0.995, 0.999, 0.9995, 0.9999, 1.0)
-"""The shares at which curves of distributions are drawn."""
 _SPLIT_CLASSES: Final[Classes] = {
     "cause": (CAUSE, len(CAUSE_NAMES)),
     "qos": make_class("qos"),
@@ -41,6 +40,7 @@ _SPLIT_CLASSES: Final[Classes] = {
     "size": (SIZE_CLASS, 32),
 }
 _TIERS: Final = dict(enumerate(TIERS))
+# The columns of device.parquet, and those that `pool_samples` adds.
 DEVICE_COLUMNS: Final = pl.Schema(
     {
         **pl.DataFrame(DEVICE_SCHEMA.empty_table()).schema,
@@ -50,7 +50,6 @@ DEVICE_COLUMNS: Final = pl.Schema(
         "shared": pl.Boolean(),
     }
 )
-"""The columns of device.parquet, and those that `pool_samples` adds."""
 
 
 @dataclass

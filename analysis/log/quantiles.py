@@ -22,11 +22,10 @@ BEYOND_PERCENTILE: Final = 5  # samples: with fewer the percentile differs from 
 STATS: Final = ("mean", *QUANTILES, "max")
 
 Ints = NDArray[np.int64]
+# Columns to group by: an expression of small integers or booleans, and the number of its values.
+#
+# Null counts as one value more.
 Classes = Mapping[str, tuple[pl.Expr, int]]
-"""Columns to group by: an expression of small integers or booleans, and the number of its values.
-
-Null counts as one value more.
-"""
 
 
 @dataclass(frozen=True)
@@ -97,8 +96,7 @@ class Sorted:
             digits, size = self.digits[name]
             mixed = mixed * (size + 1) + digits
         _, firsts, members = np.unique(mixed, return_index=True, return_inverse=True)
-        counts = np.zeros(len(firsts), np.int64)
-        np.add.at(counts, members, self.ends - self.begins)
+        counts = np.bincount(members, self.ends - self.begins, len(firsts)).astype(np.int64)  # exact below 2^53
         keys = []
         for name in by:
             digits, null = self.digits[name]

@@ -24,8 +24,8 @@ from analysis.log.columns import (
 )
 from analysis.log.quantiles import ascending
 
+# Rank and request id as one number: grouping by one key is faster than by two.
 REQUEST: Final = (col("rank").cast(pl.Int64) * MAX_REQUESTS + col("request_id")).alias("request")
-"""Rank and request id as one number: grouping by one key is faster than by two."""
 
 Ints = NDArray[np.int64]
 

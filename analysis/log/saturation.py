@@ -11,8 +11,8 @@ from analysis.log.columns import IO, SIZE
 from analysis.log.log import Log
 from analysis.log.quantiles import covered_ns
 
+# The equal parts of the window in which depth and rate are means.
 PARTS: Final = 10_000
-"""The equal parts of the window in which depth and rate are means."""
 _DIGITS: Final = 6  # equal depths stay equal whatever their sums were rounded to
 
 Floats = NDArray[np.float64]

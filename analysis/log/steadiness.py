@@ -14,8 +14,8 @@ from replayer.schema import TIERS
 
 ROUNDS: Final = 10
 LEAST_ROUND_S: Final = 1.0
+# Moves of a mean round; the P95 of fewer varies by 20% by chance.
 LEAST_MOVES: Final = 1000
-"""Moves of a mean round; the P95 of fewer varies by 20% by chance."""
 _JUDGED: Final = 5
 _RANGE: Final = 0.20  # SNIA's Solid State Storage Performance Test Specification, "steady state"
 _SLOPE: Final = 0.10

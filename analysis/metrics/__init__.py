@@ -23,6 +23,7 @@ from analysis.metrics import (
 )
 from analysis.metrics.metric import Declared
 
+# All functions with their metrics, in the order of the glossary; a new module is one more line.
 DECLARED: Final[Declared] = (
     throughput.METRICS
     | hit_rate.METRICS
@@ -33,6 +34,5 @@ DECLARED: Final[Declared] = (
     | wear.METRICS
     | machine.METRICS
 )
-"""All functions with their metrics, in the order of the glossary; a new module is one more line."""
+# All functions by their names.
 METRICS: Final[dict[str, Callable[[Log], pl.LazyFrame]]] = {function.__name__: function for function in DECLARED}
-"""All functions by their names."""

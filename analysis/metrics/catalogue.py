@@ -28,6 +28,7 @@ class Group:
     families: tuple[Metric, ...]
 
 
+# Numbers of a summary that run.json has and no function computes.
 RUN: Final = (
     Metric(
         "drain_s",
@@ -59,7 +60,6 @@ RUN: Final = (
         definition="cores of all hosts of the run.",
     ),
 )
-"""Numbers of a summary that run.json has and no function computes."""
 
 
 def _read_group(function: Callable[[Log], pl.LazyFrame], metrics: tuple[Metric, ...]) -> Group:
@@ -79,15 +79,15 @@ def _read_definitions(text: str) -> Iterator[tuple[str, str]]:
             yield name, " ".join(definition.split())
 
 
+# All metrics by the function that computes them, in the order of the glossary.
 GROUPS: Final = (
     *(_read_group(function, metrics) for function, metrics in DECLARED.items()),
     Group("run", "Facts of the run, from run.json.", tuple(replace(one, group="run") for one in RUN)),
 )
-"""All metrics by the function that computes them, in the order of the glossary."""
+# Every metric by its name in a summary.
 CATALOGUE: Final[dict[str, Metric]] = {
     metric.name: metric for group in GROUPS for family in group.families for metric in family.expand()
 }
-"""Every metric by its name in a summary."""
 
 
 def describe(name: str) -> Metric:

@@ -8,8 +8,8 @@ from replayer.schema import TIERS
 from tracegen.schema import ENUMS
 
 _TOUCHED: Final = [f"{tier}_{direction}" for tier in TIERS for direction in ("read", "write")]
+# Units that people read in another one, with its size.
 _READ_IN: Final = {"bytes": ("GiB", 2**30), "bytes/day": ("TB/day", 1e12)}
-"""Units that people read in another one, with its size."""
 
 
 def heading(name: str) -> str:
@@ -97,6 +97,7 @@ _REQUESTS: Final = (
 )
 _LATENCY: Final = tuple(f"{touched}_{stat}_ms" for touched in _TOUCHED for stat in ("p50", "p95", "p99", "max"))
 _BREAK_EVEN: Final = tuple(f"{tier}_break_even_tok_s" for tier in TIERS)
+# The sections of a summary, a line each. The metric's label replaces its name in `  + io_mean_ms`.
 SUMMARY: Final[dict[str, tuple[str, ...]]] = {
     "Work (equal wherever the trace and the tiers are equal)": _WORK,
     "Hit rates (of the workload and the capacities)": _HITS,
@@ -105,10 +106,10 @@ SUMMARY: Final[dict[str, tuple[str, ...]]] = {
     "Latency of whole objects, waiting excluded": _LATENCY,
     "Reading KV back beats recomputing it unless prefill computes more for one request": _BREAK_EVEN,
 }
-"""The sections of a summary, a line each. The metric's label replaces its name: `  + io_mean_ms`."""
 
 # The comparison of systems.
 
+# The metrics that `compare` shows unless others are named.
 COMPARED: Final = (
     "wall_clock_tok_s",
     "decode_read_gib_s",
@@ -126,7 +127,7 @@ COMPARED: Final = (
     "e2e_p95_ms",
     "e2e_p99_ms",
 )
-"""The metrics that `compare` shows unless others are named."""
+# The counts that `compare` shows first of runs that did unlike work.
 TOTALS: Final = (
     "tokens_generated",
     "logged_ops",
@@ -135,10 +136,10 @@ TOTALS: Final = (
     "recomputed_tokens",
     *(f"{touched}_bytes" for touched in _TOUCHED),
 )
-"""The counts that `compare` shows first of runs that did unlike work."""
 
 # The report.
 
+# The table at the head of a report.
 REPORT: Final = (
     "wall_clock_tok_s",
     "storage_tok_s",
@@ -161,10 +162,10 @@ REPORT: Final = (
     "nvme_break_even_tok_s",
     "bottleneck",
 )
-"""The table at the head of a report."""
 
 # The submission: its files have these metrics in every release.
 
+# The speed that a package claims.
 CLAIMED: Final = (
     "decode_read_gib_s",
     "steady_decode_read_gib_s",
@@ -184,7 +185,7 @@ CLAIMED: Final = (
     "elapsed_s",
     "drain_s",
 )
-"""The speed that a package claims."""
+# The work that a package claims, summed over ranks.
 CLAIMED_WORK: Final = (
     "tokens_generated",
     "decode_read_bytes",
@@ -192,7 +193,7 @@ CLAIMED_WORK: Final = (
     "nvme_read_bytes",
     "nvme_write_bytes",
 )
-"""The work that a package claims, summed over ranks."""
+# The rules' own figures in a ranking of packages.
 RANKED: Final = (
     "decode_read_gib_s",
     "wall_clock_tok_s",
@@ -203,4 +204,3 @@ RANKED: Final = (
     "nvme_write_device_p95_ms",
     "drain_s",
 )
-"""The rules' own figures in a ranking of packages."""

@@ -12,8 +12,8 @@ from analysis.log.quantiles import STATS, covered_ns
 from analysis.metrics.metric import Declared, Metric
 from replayer.schema import TIERS
 
+# The clock in the table of latencies, by the middle part of a name.
 _CLOCKS: Final = {"": "total", "_device": "device"}
-"""The clock in the table of latencies, by the middle part of a name."""
 
 
 def latency(log: Log) -> pl.LazyFrame:

@@ -8,10 +8,10 @@ from polars import col
 from analysis.log.log import Log
 from analysis.metrics.metric import Declared, Metric
 
+# Time between two samples of the counters.
 SAMPLE_S: Final = 1.0
-"""Time between two samples of the counters."""
+# A longer time between two samples is a pause of the process.
 PAUSE_S: Final = 2.0
-"""A longer time between two samples is a pause of the process."""
 
 
 def clip_interval_ns(log: Log) -> pl.Expr:

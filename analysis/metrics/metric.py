@@ -15,21 +15,20 @@ from replayer.schema import MOVES, TIERS
 from tracegen.schema import ENUMS
 
 Better = Literal["higher", "lower"]
+# The origin of a metric's value.
+#
+# work: the trace, the capacities and the plan; all runs of one plan have the same value.
+# speed: the system; only by these metrics is one system better than another.
+# wear: the work and the pace of the replay together; a faster replay is not worse by it.
+# machine: whatever else the machine did.
 Kind = Literal["work", "speed", "wear", "machine"]
-"""The origin of a metric's value.
 
-work: the trace, the capacities and the plan; all runs of one plan have the same value.
-speed: the system; only by these metrics is one system better than another.
-wear: the work and the pace of the replay together; a faster replay is not worse by it.
-machine: whatever else the machine did.
-"""
-
+# Units of whole numbers. Other units are quotients and times; "" is the unit of a word or a flag.
 COUNT_UNITS: Final = ("bytes", "moves", "objects", "ops", "requests", "tokens", "users")
-"""Units of whole numbers. Other units are quotients and times; "" is the unit of a word or a flag."""
+# The metric that counts the moves of each kind.
 MOVE_COUNTS: Final = {
     kind: {"miss": "misses", "bypass": "bypasses", "copy": "copies"}.get(kind, f"{kind}s") for kind in MOVES
 }
-"""The metric that counts the moves of each kind."""
 
 _STAT_LABELS: Final = {"p999": "P99.9", "p9999": "P99.99", "mean": "mean", "max": "max"}
 _CAUSE_LABELS: Final = {
@@ -39,6 +38,7 @@ _CAUSE_LABELS: Final = {
     "order": "ops that were not due",
     "window": "the replayer's window",
 }
+# The words that replace a `{place}`: in a name, and in a label.
 PLACES: Final[dict[str, dict[str, str]]] = {
     "tier": {tier: tier for tier in TIERS},
     "direction": {direction: direction for direction in ("read", "write")},
@@ -48,7 +48,6 @@ PLACES: Final[dict[str, dict[str, str]]] = {
     "qos": {qos: qos for qos in ENUMS["qos"]},
     "moves": {count: count for count in MOVE_COUNTS.values()},
 }
-"""The words that replace a `{place}`: in a name, and in a label."""
 
 
 def samples_needed(percentile: str) -> int:
@@ -133,8 +132,8 @@ class Metric:
         )
 
 
+# Functions that compute metrics, and the metrics in the order of their docstrings.
 Declared = dict[Callable[[Log], pl.LazyFrame], tuple[Metric, ...]]
-"""Functions that compute metrics, and the metrics in the order of their docstrings."""
 
 
 def places_of(name: str) -> list[str]:

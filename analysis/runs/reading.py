@@ -11,11 +11,10 @@ from polars import col
 from replayer.schema import LOG_ENUMS, parts
 from tracegen.errors import InputError
 
+# The number of rows that are grouped at once.
+#
+# A log of at most this many rows is held in memory, at 118 bytes a row.
 STRETCH: Final = 1 << 24
-"""The number of rows that are grouped at once.
-
-A log of at most this many rows is held in memory, at 118 bytes a row.
-"""
 _UNREADABLE: Final = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
 
 

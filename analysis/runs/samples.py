@@ -44,11 +44,14 @@ def read_samples(path: Path) -> pl.DataFrame:
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         reason = (str(error).strip().splitlines() or ["?"])[0]
         raise InputError(f"cannot be read ({reason})", "copy the run again", subject=path) from None
-    backwards = [((col(name) < 0) | (col(name) > _MOST)).any() for name in DEVICE_SCHEMA.names]
-    times = (col("time_ns").diff() <= 0).any() | (col("interval_ns") <= 0).any()
-    required = [field.name for field in DEVICE_SCHEMA if not field.nullable]
-    missing = pl.any_horizontal(col(name).is_null() for name in required).any()
-    if samples.select(pl.any_horizontal(*backwards, times, missing)).item():
+    numbers = col(DEVICE_SCHEMA.names)
+    wrong = [
+        ((numbers < 0) | (numbers > _MOST)).any(),
+        col([field.name for field in DEVICE_SCHEMA if not field.nullable]).is_null().any().name.suffix(" missing"),
+        (col("time_ns").diff() <= 0).any().alias("back"),
+        (col("interval_ns") <= 0).any().alias("no time"),
+    ]
+    if any(samples.select(wrong).row(0)):
         problem = "holds counters that run backwards or are impossible: it was altered or damaged"
         raise InputError(problem, "copy the run again", subject=path)
     return samples

@@ -23,15 +23,16 @@ from analysis.summary.run_summary import Summary
 from analysis.summary.summary import check_run, summarise
 from replayer.schema import RunInfo, Window
 
+# Summed over ranks, then averaged over trials.
 RATES: Final = tuple(name for name in CLAIMED if describe(name).better == "higher")
-"""Summed over ranks, then averaged over trials."""
+# The largest over ranks and trials.
 WORST: Final = tuple(name for name in CLAIMED if describe(name).better == "lower")
-"""The largest over ranks and trials."""
+# Units as a package spells them out.
 _UNITS: Final = {"GiB/s": "2^30 bytes/s", "tok/s": "tokens/s"}
-"""Units as a package spells them out."""
 _GB: Final = 2**30 / 1e9
 CLOSE: Final = 1e-9  # relative difference that another order of summation may cause
 
+# MLPerf's names (Rules.md 6.3.4), each with our metric, a factor and the unit of the product.
 MLPERF: Final[dict[str, tuple[str, float, str]]] = {
     "aggregated_read_bandwidth_gbps": ("nvme_read_gib_s", _GB, "10^9 bytes/s"),
     "aggregated_write_bandwidth_gbps": ("nvme_write_gib_s", _GB, "10^9 bytes/s"),
@@ -40,7 +41,6 @@ MLPERF: Final[dict[str, tuple[str, float, str]]] = {
     "aggregated_device_read_p95_ms": ("nvme_read_device_p95_ms", 1, "ms"),
     "aggregated_device_write_p95_ms": ("nvme_write_device_p95_ms", 1, "ms"),
 }
-"""MLPerf's names (Rules.md 6.3.4), each with our metric, a factor and the unit of the product."""
 
 
 @dataclass(frozen=True)
@@ -77,8 +77,8 @@ class PackagedTrial:
         return (min(starts), max(ends)) if starts and ends else None
 
 
+# The trials of a package by option.
 Trials = Mapping[str, Sequence[PackagedTrial]]
-"""The trials of a package by option."""
 
 
 def open_trial(path: Path) -> PackagedTrial:

@@ -34,8 +34,8 @@ from views.formats import FORMATS
 
 _REPEAT: Final = "repeat the submission's command"
 _ELSEWHERE: Final = "move it away, or choose another `results`"
+# The run directory of each trial, by option.
 _Replays = Mapping[str, Sequence[Path]]
-"""The run directory of each trial, by option."""
 
 
 def make_package(work: Path, results: Path) -> Package:
@@ -62,23 +62,17 @@ def make_package(work: Path, results: Path) -> Package:
     try:
         _copy_replays(staged, replays, work)
         _complete(staged)
-        _move(staged, package)
+        shutil.rmtree(package.results, ignore_errors=True)  # of the same replays
+        for path in (staged.description, staged.results, staged.top / "submission.yaml"):
+            target = package.top / path.relative_to(staged.top)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            path.replace(target)
     except OSError as error:
         subject = error.filename or package.top
         raise InputError(str(error.strerror or error), "choose another `results`", subject=subject) from None
     finally:
         shutil.rmtree(staged.top, ignore_errors=True)
     return package
-
-
-def _move(staged: Package, package: Package) -> None:
-    """Put a staged package in its place, and that of the same replays out of it."""
-    if package.results.exists():
-        shutil.rmtree(package.results)
-    for path in (staged.description, staged.results, staged.top / "submission.yaml"):
-        target = package.top / path.relative_to(staged.top)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        path.replace(target)
 
 
 def digest_file(path: Path) -> Digest:
@@ -143,21 +137,15 @@ def _list_files(rank: Path) -> list[Path]:
 
 def check_files(package: Package) -> Iterator[str]:
     """Report files that are missing, changed or not listed in the manifest."""
-    listed = read_manifest(package).files
+    manifest: Manifest = read_json(package.manifest, Manifest)
     files = {path.relative_to(package.top).as_posix(): path for path in package.list_files()}
-    for name, digest in listed.items():
+    for name, digest in manifest.files.items():
         if name not in files:
             yield f"{name} is missing, though manifest.json lists it"
         elif digest_file(files[name]) != digest:
             yield f"{name} was changed: its size or sha256 differs from manifest.json"
-    for name in files.keys() - listed.keys():
+    for name in files.keys() - manifest.files.keys():
         yield f"{name} is not listed in manifest.json"
-
-
-def read_manifest(package: Package) -> Manifest:
-    """Read the manifest of a package."""
-    manifest: Manifest = read_json(package.manifest, Manifest)
-    return manifest
 
 
 def _check_replaceable(package: Package, replays: _Replays) -> None:
@@ -169,10 +157,11 @@ def _check_replaceable(package: Package, replays: _Replays) -> None:
     for problem in check_files(package):
         remedy = f"edit system.yaml in the submission's own directory; else {_ELSEWHERE}"
         raise InputError(f"changed since it was packaged: {problem}", remedy, subject=package.top)
-    places = (place for trials in replays.values() for place in trials)
-    digests = [digest_file(info) for place in places for info in place.rglob("run.json")]
-    for name, digest in read_manifest(package).files.items():
-        if name.endswith("run.json") and digest not in digests:
+    manifest: Manifest = read_json(package.manifest, Manifest)
+    packaged = [(name, digest) for name, digest in manifest.files.items() if name.endswith("run.json")]
+    digests = [digest_file(info) for trials in replays.values() for place in trials for info in place.rglob("run.json")]
+    for name, digest in packaged:
+        if digest not in digests:
             raise InputError("from other replays than this submission's", _ELSEWHERE, subject=package.top / name)
 
 

@@ -17,8 +17,8 @@ from tracegen.errors import InputError
 from tracegen.progress import Progress, ignore_progress
 from views.answer import Answer, Cell, Column, DoubtLine, Table
 
+# The columns: rates are summed over ranks; times are of the worst rank and trial.
 _HEADS: Final = ("system", "place", "equal work", "95% interval", "ranks", *map(heading, RANKED))
-"""The columns: rates are summed over ranks; times are of the worst rank and trial."""
 
 
 def rank_packages(packages: Sequence[Package], progress: Progress = ignore_progress) -> Answer:

@@ -110,5 +110,5 @@ def find_pin(scale: str, option: str, rank: int) -> str | None:
     return pins[rank] if rank < len(pins) else None
 
 
+# The rules by scale.
 RULES: Final = _load().scales
-"""The rules by scale."""

@@ -22,8 +22,8 @@ from tracegen.progress import Progress
 PATIENCE_S: Final = 600  # a recorded recipe may ask for a trace of any size
 Problems = Iterator[str]
 
+# Kinds of doubts about runs that do not measure the system, not even in OPEN.
 _NO_SYSTEM: Final = ("emulated tier", "throttled tier", "verification off")
-"""Kinds of doubts about runs that do not measure the system, not even in OPEN."""
 
 
 def check_runs(trials: Sequence[PackagedTrial]) -> Problems:

@@ -30,6 +30,7 @@ from views.answer import Answer, DoubtLine
 
 Problems = Iterator[str]
 
+# What to do about a problem, by the part of the package that it is in.
 _REMEDIES: Final = {
     "files": "copy the package again, or make it again from its replays",
     "description": "edit system.yaml and package again",
@@ -37,7 +38,6 @@ _REMEDIES: Final = {
     "claims": "package again",
     "rows": "copy the run again, or replay it",
 }
-"""What to do about a problem, by the part of the package that it is in."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,7 @@ class PackageVerdict:
 
 def validate(package: Package, progress: Progress = ignore_progress) -> PackageVerdict:
     """Check every file, row and metric of a package."""
-    irregular = [*package.find_irregular()]
-    if irregular:  # a pipe would be read for ever
+    if irregular := [*package.find_irregular()]:  # a pipe would be read for ever
         return PackageVerdict(package, _make_problems("files", irregular), {}, {})
     trials, runs = _open_trials(package, progress)
     right = dict(trials)

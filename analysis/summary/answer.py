@@ -1,6 +1,5 @@
 """The answer of `analysis summary` and `analysis check`: metrics, doubts and verdicts of runs."""
 
-import math
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,7 +17,6 @@ from analysis.summary.run_summary import Summary, is_thin, note
 from analysis.summary.summary import find_differences
 from replayer.schema import drive
 from tracegen.errors import format_count
-from tracegen.schema import ENUMS
 from views.answer import Answer, Cell, Column, Table
 from views.numbers import format_number
 
@@ -116,18 +114,17 @@ def _describe_machine(summary: Summary) -> str:
     host_cores = summary.provenance.host_cores
     cores = f" of {host_cores} cores" if host_cores else " cores"
     forms = {
-        "foreign_cpu": f"foreign CPU {{:.2f}}{cores}",
-        "run_delay_share": "run-queue delay {:.1%} of I/O time",
-        "foreign_io_share": "foreign I/O {:.1%} of the device's bytes",
-        "longest_gap_s": "longest sample gap {:.1f} s",
-        "steal_cpu": "steal {:.2f}",
-        "throttled_s": "throttled {:.2f} s",
+        "foreign_cpu": ("foreign CPU", f"{{:.2f}}{cores}"),
+        "run_delay_share": ("run-queue delay", "{:.1%} of I/O time"),
+        "foreign_io_share": ("foreign I/O", "{:.1%} of the device's bytes"),
+        "longest_gap_s": ("longest sample gap", "{:.1f} s"),
+        "steal_cpu": ("steal", "{:.2f}"),
+        "throttled_s": ("throttled", "{:.2f} s"),
     }
     facts = []
-    for name, form in forms.items():
+    for name, (words, form) in forms.items():
         value = summary.metrics[name]
-        missing = f"{form.partition(' {')[0]} not measured"
-        facts.append(missing if value is None else form.format(value))
+        facts.append(f"{words} {'not measured' if value is None else form.format(value)}")
     return f"machine: {', '.join(facts)}"
 
 
@@ -211,11 +208,6 @@ def _list_notes(summaries: Sequence[Summary]) -> list[str]:
     if paces:
         per_day = "Bytes written to nvme per day, and a drive's endurance, are at"
         notes.append(f"{per_day} {' and '.join(sorted(paces))}.")
-    if any(map(_never_queues, summaries)):
-        notes.append(
-            "QoS classes cannot differ under pace closed with as many workers as users: nothing queues."
-            " Pass fewer --workers, or --pace open, to tell them apart."
-        )
     return notes
 
 
@@ -226,13 +218,6 @@ def _describe_pace(summary: Summary) -> str:
     if conditions.load.pace != "open":
         return "the replay's pace, which is not the workload's (`replayer plan` prints that of the trace's own times)"
     return "the workload's own pace" if speedup == 1 else f"{speedup:g} times the workload's own pace"
-
-
-def _never_queues(summary: Summary) -> bool:
-    conditions = summary.provenance.conditions
-    classes = sum(summary.metrics[f"{name}_compliance"] is not None for name in ENUMS["qos"])
-    workers = conditions.load.workers * ((conditions.plan.ranks or 1) if conditions.plan.part else 1)
-    return conditions.load.pace == "closed" and classes > 1 and workers >= (summary.provenance.users or math.inf)
 
 
 def compare_work(summaries: Sequence[Summary]) -> str:

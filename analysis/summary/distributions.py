@@ -15,6 +15,7 @@ from replayer.schema import TIERS
 
 BINS: Final = 120
 _WIDTHS_NS: Final = [digit * 10**power for power in range(6, 15) for digit in (1, 2, 5)]
+# The headings of columns with a unit; other columns are headed by their names.
 HEADINGS: Final = {
     "t_s": "time, s",
     "gib": "GiB",
@@ -23,7 +24,6 @@ HEADINGS: Final = {
     "written_gib_s": "written GiB/s",
     **{f"{stat}_ms": f"{label}, ms" for stat, label in PLACES["stat"].items()},
 }
-"""The headings of columns with a unit; other columns are headed by their names."""
 
 
 def latency(log: Log) -> pl.DataFrame:
@@ -175,6 +175,7 @@ def device_over_time(log: Log) -> pl.DataFrame:
     ).collect()
 
 
+# All tables by their names; a new one is one function and one line.
 TABLES: Final[dict[str, Callable[[Log], pl.DataFrame]]] = {
     "latency": latency,
     "curves": curves,
@@ -187,7 +188,6 @@ TABLES: Final[dict[str, Callable[[Log], pl.DataFrame]]] = {
     "occupancy_over_time": occupancy_over_time,
     "device_over_time": device_over_time,
 }
-"""All tables by their names; a new one is one function and one line."""
 
 
 def _name_codes(column: str, names: dict[int, str]) -> pl.Expr:

@@ -12,6 +12,7 @@ from analysis.summary.distributions import TABLES
 from tracegen.errors import InputError, format_count
 from views.answer import Answer, Column, Table
 
+# The name here of what others call a metric, or of the nearest metric.
 ALIASES: Final = {
     "ttft": "ttfb_{stat}_ms",
     "tpot": "generation_{stat}_ms",
@@ -19,7 +20,6 @@ ALIASES: Final = {
     "slo": "{qos}_compliance",
     "dwpd": "drive_writes_per_day",
 }
-"""The name here of what others call a metric, or of the nearest metric."""
 
 
 _FAMILIES: Final = [family for group in GROUPS for family in group.families]

@@ -11,8 +11,8 @@ from analysis.metrics.catalogue import describe
 from analysis.runs.run import Doubt
 from replayer.schema import Conditions, PredictionInfo, Status, Storage, to_plain
 
+# Metrics by name, the unit last in the name; None is a metric that the run does not have.
 Metrics = dict[str, float | None]
-"""Metrics by name, the unit last in the name; None is a metric that the run does not have."""
 
 _TAIL: Final = 0.95
 NOTE: Final = "(…): a percentile of too few samples, fewer than 100 for P95, 500 for P99."

@@ -10,7 +10,6 @@ import polars as pl
 from polars import col
 
 from analysis.doubts import against_trace, checks, integrity
-from analysis.doubts.counts import count_moves
 from analysis.doubts.evidence import Evidence
 from analysis.doubts.predictions import identify_profile
 from analysis.log.log import Log
@@ -26,8 +25,8 @@ from replayer.schema import Machine, RunInfo, Window, describe_cut
 from tracegen.errors import InputError
 from tracegen.progress import Progress, ignore_progress
 
+# Entries of a summary that are no counts, and equal in runs that did the same work.
 SAME_WORK: Final = ("trace_fingerprint", "plan_fingerprint", "cut")
-"""Entries of a summary that are no counts, and equal in runs that did the same work."""
 
 
 def summarise(
@@ -124,7 +123,7 @@ def judge(run: Run, log: Log, progress: Progress = ignore_progress) -> Summary:
     values |= {"drain_s": max((window.drain_s or 0.0 for window in windows), default=0.0)}
     cells = log.every_cell.collect()
     evidence = Evidence(run, values, find_steadiness(log))
-    counts = count_moves(cells.filter(~col("beyond")))
+    counts = integrity.count_moves(cells.filter(~col("beyond")))
     contradictions = integrity.find_contradictions(run, counts)
     found = checks.sort_doubts([*run.doubts, *contradictions, *checks.find_doubts(evidence)])
     bottleneck = values.pop("bottleneck")

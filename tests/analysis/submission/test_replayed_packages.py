@@ -12,8 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from analysis.doubts import against_trace as replanned
-from analysis.doubts import counts
-from analysis.doubts.integrity import fingerprint_rows
+from analysis.doubts.integrity import count_moves, fingerprint_rows
 from analysis.log.cells import sum_by_cell
 from analysis.runs.reading import scan
 from analysis.submission import begin as beginning
@@ -112,7 +111,7 @@ def rewrite_log(place: Path, rows: pl.DataFrame) -> None:
     info = json.loads((place / "run.json").read_text())
     said = scan(parts(place)).with_columns(pl.col(name).cast(pl.Enum(words)) for name, words in LOG_ENUMS.items())
     cells = sum_by_cell(said, info["executed_ops"])
-    for name, count in counts.count_moves(cells.filter(~pl.col("beyond"))).items():
+    for name, count in count_moves(cells.filter(~pl.col("beyond"))).items():
         group, _, tier = name.partition(".")
         info["executed"] |= {group: info["executed"][group] | {tier: count} if tier else count}
     info["executed_fingerprint"] = fingerprint_rows(said, info["executed_ops"], 1, ORDERED_PLAN_VERSION)[0]
