@@ -69,8 +69,7 @@ def report(
     them.
     """
     from analysis.report.answer import make_report
-    from analysis.report.data import gather
-    from analysis.report.systems import check_text, parse_label
+    from analysis.report.systems import check_text, gather, parse_label
 
     check_text(title, "title")
     if any(path.is_file() for path in runs):  # runs are directories

@@ -22,8 +22,7 @@ from analysis.comparison.ratios import EQUAL_WORK
 from analysis.comparison.sentences import describe_comparison, describe_verdict
 from analysis.comparison.trials import find_fault
 from analysis.metrics.catalogue import describe
-from analysis.report.charts import CHARTED, COMPARISON, draw_ratios, list_other_tables, list_run_charts
-from analysis.report.data import Gathered
+from analysis.report.charts import CHARTED, COMPARISON, draw_ratios, list_run_charts
 from analysis.report.load import (
     LoadCurves,
     describe_curves,
@@ -33,8 +32,8 @@ from analysis.report.load import (
     list_load_figures,
     make_load_title,
 )
-from analysis.report.systems import Subject
-from analysis.report.tables import HEADLINES, MEANING, SETTINGS, list_run_tables, list_tested
+from analysis.report.systems import Gathered, Subject
+from analysis.report.tables import HEADLINES, MEANING, OTHERS, SETTINGS, list_run_tables, list_tested
 from analysis.summary.across_runs import list_doubt_lines
 from analysis.summary.run_summary import is_thin
 from replayer.schema import TIERS
@@ -78,7 +77,7 @@ _LIMITS: Final = {
     "verify": "making and checking bytes",
 }
 # The parts of the page in their order.
-_SECTIONS: Final = ("Load", COMPARISON, "Measured beside predicted", HEADLINES, *CHARTED, SETTINGS, MEANING)
+_SECTIONS: Final = ("Load", COMPARISON, "Measured beside predicted", HEADLINES, *CHARTED, OTHERS, SETTINGS, MEANING)
 
 
 def make_report(data: Gathered, title: str = "") -> Answer:
@@ -116,7 +115,6 @@ def make_report(data: Gathered, title: str = "") -> Answer:
             *ratios,
             *([tabulate_errors(pairs, COLUMNS)] if pairs else ()),
             *list_run_tables(data),
-            *list_other_tables(data),
         ],
         doubts=list_doubt_lines([run.name for run in data.runs], data.summaries),
         source="the logs alone",

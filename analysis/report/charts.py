@@ -16,11 +16,10 @@ from analysis.comparison.answer import list_rows, name_comparison
 from analysis.comparison.compare import Comparison
 from analysis.comparison.ratios import Ratio
 from analysis.comparison.sentences import describe_verdict, format_span
-from analysis.report.data import Gathered
-from analysis.summary.distributions import HEADINGS
+from analysis.report.systems import Gathered
 from replayer.schema import TIERS
 from tracegen.schema import ENUMS
-from views.answer import Axis, Chart, Column, Rule, Table
+from views.answer import Axis, Chart, Rule
 
 # Most systems in a chart over time: more lines hide one another, and make a page heavy.
 _OVER_TIME: Final = 4
@@ -39,8 +38,7 @@ COMPARISON: Final = "Comparison at equal work"
 _SPEED: Final = "Throughput and latency"
 _BYTES: Final = "Bytes and hits"
 _CAUSES: Final = "Where time goes"
-_TABLES: Final = "Other distributions"
-CHARTED: Final = (_SPEED, _CAUSES, _BYTES, _TABLES)
+CHARTED: Final = (_SPEED, _CAUSES, _BYTES)
 """The parts of a page that charts and their tables fill, in their order."""
 _READING: Final = (
     "The dot is the ratio of the geometric means of trials, turned so that right is better, and the"
@@ -52,12 +50,6 @@ _QUARTERS: Final = (0.0, 0.25, 0.5, 0.75, 1.0)
 # Shares of the distribution that have a point.
 _NOTED: Final = (0.5, 0.9, 0.99, 0.999)
 _DIRECTION: Final = pl.format("{} {}s", "tier", "side")
-# Distributions that have a table alone.
-_OTHERS: Final = {
-    "occupancy_over_time": "Contents of the tiers at the end of each interval",
-    "latency": "Latency by tier, size and source",
-    "device_over_time": "Counters of the kernel over time",
-}
 
 
 def draw_ratios(comparison: Comparison) -> Iterator[Chart]:
@@ -109,16 +101,6 @@ def list_run_charts(data: Gathered) -> list[Chart]:
         return []
     charts = [*_list_over_time(data), *_list_distributions(data), *_list_causes(data)]
     return [chart for chart in charts if not chart.rows.is_empty()]
-
-
-def list_other_tables(data: Gathered) -> Iterator[Table]:
-    """Yield the distributions that have no chart, folded; those of one plan, which are equal, once."""
-    for name, title in _OTHERS.items() if data.shown else ():
-        rows = data.table(name)
-        if data.is_equal(name):
-            rows = rows.filter(pl.col("run") == next(iter(data.shown))).drop("run")
-        columns = [Column(HEADINGS.get(head, head.replace("_", " "))) for head in rows.columns]
-        yield Table(title=title, columns=columns, rows=rows.rows(), section=_TABLES, is_folded=True)
 
 
 def _split(data: Gathered, name: str, panel: pl.Expr = _DIRECTION) -> pl.DataFrame:

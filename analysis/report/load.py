@@ -9,8 +9,7 @@ import polars as pl
 
 from analysis.comparison.intervals import Statistics, summarise_metric
 from analysis.metrics.catalogue import describe
-from analysis.report.data import DRAWN, Gathered, pick_valid
-from analysis.report.systems import Subject, group_runs, mark_predicted, name_groups
+from analysis.report.systems import DRAWN, Gathered, Subject, group_runs, mark_predicted, name_groups, pick_valid
 from analysis.summary.run_summary import Summary
 from replayer.schema import to_plain
 from tracegen.errors import format_count

@@ -5,14 +5,16 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
+import polars as pl
+
 from analysis.comparison.intervals import summarise_metric
 from analysis.comparison.trials import format_condition, name_condition, write_conditions
 from analysis.log.columns import GIB
 from analysis.metrics.catalogue import CATALOGUE, describe
 from analysis.metrics.headlines import REPORT
-from analysis.report.data import Gathered
-from analysis.report.systems import Subject
+from analysis.report.systems import Gathered, Subject
 from analysis.runs.plan_order import describe_order, describe_rules
+from analysis.summary.distributions import HEADINGS
 from analysis.summary.run_summary import is_thin, note
 from replayer.schema import TIERS, Conditions, Machine, to_plain
 from tracegen.errors import format_count
@@ -20,8 +22,15 @@ from views.answer import Column, Table
 from views.numbers import ABSENT, format_alike, format_bytes, format_number, get_unit_word
 
 HEADLINES: Final = "Headline figures"
+OTHERS: Final = "Other distributions"
 SETTINGS: Final = "Machine and settings"
 MEANING: Final = "What these numbers mean"
+# Distributions that have a table alone.
+_DISTRIBUTIONS: Final = {
+    "occupancy_over_time": "Contents of the tiers at the end of each interval",
+    "latency": "Latency by tier, size and source",
+    "device_over_time": "Counters of the kernel over time",
+}
 # The metrics that a page shows unfolded.
 _LEADING: Final = (
     "wall_clock_tok_s",
@@ -162,6 +171,7 @@ def list_run_tables(data: Gathered) -> Iterator[Table]:
     yield from _list_metrics(data)
     yield from _list_settings(data)
     yield _list_claims(data)
+    yield from _list_others(data)
 
 
 def _list_metrics(data: Gathered) -> Iterator[Table]:
@@ -290,3 +300,13 @@ def _list_claims(data: Gathered) -> Table:
     goal = f"Targets: {listed} to the first byte for 95% of a class's requests{extra}."
     notes = [*([_OF_PREDICTIONS] if is_predicted else []), *_CLAIMS, goal]
     return Table(title=MEANING, columns=(), rows=(), notes=notes)
+
+
+def _list_others(data: Gathered) -> Iterator[Table]:
+    """Yield the distributions that have no chart, folded; those of one plan, which are equal, once."""
+    for name, title in _DISTRIBUTIONS.items() if data.shown else ():
+        rows = data.table(name)
+        if data.is_equal(name):
+            rows = rows.filter(pl.col("run") == next(iter(data.shown))).drop("run")
+        columns = [Column(HEADINGS.get(head, head.replace("_", " "))) for head in rows.columns]
+        yield Table(title=title, columns=columns, rows=rows.rows(), section=OTHERS, is_folded=True)

@@ -11,7 +11,7 @@ import yaml
 
 from analysis.log.targets import Targets
 from analysis.report.answer import make_report
-from analysis.report.data import gather
+from analysis.report.systems import gather
 from analysis.runs.opening import open_run
 from analysis.submission.begin import encode_json, read_description, write_file
 from analysis.submission.claims import Trials, compute_claims, open_trial

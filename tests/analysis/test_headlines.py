@@ -13,7 +13,7 @@ from analysis.doubts.evidence import Evidence
 from analysis.log.targets import Targets
 from analysis.metrics.headlines import SUMMARY
 from analysis.report.answer import list_figures
-from analysis.report.data import gather
+from analysis.report.systems import gather
 from analysis.runs.opening import open_run
 from analysis.summary.summary import summarise
 from replayer.schema import WAITS

@@ -6,7 +6,7 @@ import pytest
 
 from analysis.log.targets import Targets
 from analysis.report.answer import make_report
-from analysis.report.data import Gathered, gather
+from analysis.report.systems import Gathered, gather
 from tests.analysis.comparison.crafting import craft
 from tests.analysis.report.pages import NASTY, altered
 from tests.support.command_line import Run

@@ -7,8 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from analysis.log.targets import Targets
-from analysis.report.data import Gathered
-from analysis.report.systems import Subject
+from analysis.report.systems import Gathered, Subject
 from analysis.runs.run import Doubt
 from analysis.summary.run_summary import MachineName, Summary
 from replayer.schema import Storage

@@ -13,7 +13,7 @@ from analysis.comparison.intervals import compute_statistics, summarise_metric
 from analysis.log.targets import Targets
 from analysis.metrics.catalogue import CATALOGUE
 from analysis.report.answer import format_state, list_figures, make_report
-from analysis.report.data import Gathered, gather
+from analysis.report.systems import Gathered, gather
 from analysis.report.tables import list_tested
 from analysis.summary.across_runs import add_shared_doubts
 from analysis.summary.summary import summarise

@@ -7,7 +7,7 @@ import pytest
 
 from analysis.log.targets import Targets
 from analysis.report.charts import list_run_charts
-from analysis.report.data import Gathered, find_moments, gather
+from analysis.report.systems import Gathered, find_moments, gather
 from tests.analysis.metrics.comparing import log_of
 from tests.support.logs import follow, write_run
 from views.answer import Chart

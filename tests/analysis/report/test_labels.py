@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from analysis.cli import main
 from analysis.log.targets import Targets
-from analysis.report.data import gather
-from analysis.report.systems import LONGEST, Subject, assign_labels, name_groups
+from analysis.report.systems import LONGEST, Subject, assign_labels, gather, name_groups
 from analysis.summary.summary import summarise
 from tests.analysis.report.pages import altered
 from tracegen.errors import InputError

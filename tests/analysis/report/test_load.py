@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.log.targets import Targets
-from analysis.report.data import Gathered
 from analysis.report.load import (
     LoadCurves,
     describe_curves,
@@ -15,6 +14,7 @@ from analysis.report.load import (
     list_load_figures,
     make_load_title,
 )
+from analysis.report.systems import Gathered
 from analysis.summary.run_summary import MachineName
 from tests.analysis.report.loads import LATE, gathered_of, loaded, on
 from tests.support.predicted_runs import predict

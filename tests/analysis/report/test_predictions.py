@@ -8,7 +8,7 @@ import pytest
 from analysis.comparison.predictions import tabulate_errors
 from analysis.log.targets import Targets
 from analysis.report.answer import describe_predicted, find_predicted, format_state, make_report
-from analysis.report.data import Gathered, gather
+from analysis.report.systems import Gathered, gather
 from analysis.runs.run import Doubt
 from analysis.summary.run_summary import Summary
 from tests.analysis.report.loads import gathered_of
