@@ -24,8 +24,8 @@ from replayer.record.options import (
 )
 from tracegen.errors import InputError
 
+# The setting that names an arrangement.
 SETTING: Final = "arrangement"
-"""The setting that names an arrangement."""
 Source = Literal["user", "multi_turn", "system", "common", "rag"]
 Count = Annotated[int, Meta(ge=0, lt=1 << 31)]
 Whole = Annotated[int, Meta(ge=1, lt=1 << 31)]
@@ -294,9 +294,9 @@ def list_changes(one: Any, usual: Any) -> dict[str, object]:
 
 
 _DEFAULT: Final = Arrangement("default")
+# The default: one tier holds an object, and each tier evicts into the next slower one.
 WATERFALL: Final = Arrangement("waterfall")
-"""The default: one tier holds an object, and each tier evicts into the next slower one."""
+# New objects go to the fastest tier with room, and nothing moves down.
 SPILLOVER: Final = Arrangement("spillover", place="with-room")
-"""New objects go to the fastest tier with room, and nothing moves down."""
 
 assert tuple(_DEFAULT.tiers()) == TIERS

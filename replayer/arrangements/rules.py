@@ -12,8 +12,8 @@ _DOWN: Final = get_args(Down)
 _UP: Final = get_args(Up)
 _SOURCES: Final = get_args(Source)
 
+# Bytes of gpu, cpu and nvme: 0: no such tier; None: unlimited.
 Limits = tuple[int | None, int | None, int | None]
-"""Bytes of gpu, cpu and nvme: 0: no such tier; None: unlimited."""
 
 
 def make_rules(

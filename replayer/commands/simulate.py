@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from replayer.run.predicted import AssumedSystem
     from tracegen.schema import Trace
 
+# Settings of a plan that may have several values, from the slowest axis to the fastest.
 AXES: Final = (
     *("model", "gpu_mem_gb", "cpu_mem_gb", "storage_capacity_gb"),
     *("arrangement", "policy", "ttl", "chunk_tokens"),
 )
-"""Settings of a plan that may have several values, from the slowest axis to the fastest."""
+# A larger grid is made only if the user asks for it twice.
 MOST_CELLS: Final = 10_000
-"""A larger grid is made only if the user asks for it twice."""
 
 
 @command(

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from replayer.questions.sizes import Wanted
 
 _EXAMPLE: Final = "replayer size trace.parquet --model llama3.1-8b --hit-rate 0.9 --dwpd 1"
+# Defaults that are not those of `replayer plan`, as the help says them.
 _OWN_DEFAULTS: Final = {"cpu_mem_gb": "found", "storage_capacity_gb": "found", "order": "trace"}
-"""Defaults that are not those of `replayer plan`, as the help says them."""
 
 
 @command(epilog=f"Example: {_EXAMPLE} --nvme-gib-s 7")

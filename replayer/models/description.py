@@ -9,8 +9,8 @@ import numpy as np
 from replayer.models.geometry import LIMITED, GroupKind, KvGroup, Model
 from replayer.models.layouts import Sharding, UnitLayout, lay_out
 
+# Tokens of the sequences whose bytes are described.
 SEQUENCE_TOKENS: Final = (1_024, 131_072)
-"""Tokens of the sequences whose bytes are described."""
 
 
 @dataclass(frozen=True)

@@ -14,17 +14,16 @@ if TYPE_CHECKING:  # `--help` names the models and needs no numpy
 
 DTYPE_BYTES: Final = {"fp16": 2, "bf16": 2, "fp8": 1, "int8": 1}
 
+# What a layer keeps.
+#
+# - full: keys and values of every token.
+# - window: those of the last tokens.
+# - chunked: those of the current chunk, at most as many tokens as a chunk has.
+# - latent: one vector per token from which keys and values follow (MLA).
+# - state: no token, but a state of fixed size.
 GroupKind = Literal["full", "window", "chunked", "latent", "state"]
-"""What a layer keeps.
-
-- full: keys and values of every token.
-- window: those of the last tokens.
-- chunked: those of the current chunk, at most as many tokens as a chunk has.
-- latent: one vector per token from which keys and values follow (MLA).
-- state: no token, but a state of fixed size.
-"""
+# The kinds that keep a limited number of tokens.
 LIMITED: Final = ("window", "chunked")
-"""The kinds that keep a limited number of tokens."""
 
 
 @dataclass(frozen=True)
@@ -83,8 +82,8 @@ class LayerCache:
         return sum(tensor.rank_bytes(dtype, tensor_parallel) for tensor in self.tensors)
 
 
+# What a decoder layer keeps: attention, a state, both, or nothing if it shares another's.
 Layer = tuple[LayerCache, ...]
-"""What a decoder layer keeps: attention, a state, both, or nothing if it shares another's."""
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from tracegen.console.commands import Command, Decorator, OptionGroup, add_optio
 from tracegen.errors import InputError
 from tracegen.typed_files import load_toml, suggest
 
+# Key in a context's `meta`: texts of the options to pass on, by name.
 _FORWARDED: Final = "replayer.options.forwarded"
-"""Key in a context's `meta`: texts of the options to pass on, by name."""
 # A series names these for each replay, or its replays would disturb each other's files.
 _SET_BY_THE_SERIES: Final = frozenset(("cache_dir", "force", "clean", "keep_cache"))
 

@@ -32,8 +32,8 @@ from tracegen.errors import InputError
 from tracegen.schema import Trace
 
 _MAX_DEFAULT_WORKERS: Final = 500  # each is a thread with a buffer
+# Milliseconds per generated token of kv-cache.py's generation modes, which recipes name.
 TOKEN_MS: Final = {"none": 0.0, "fast": 2.0, "realistic": 30.0}
-"""Milliseconds per generated token of kv-cache.py's generation modes, which recipes name."""
 
 
 _Size = Annotated[int, Meta(ge=0, lt=10**15)] | Annotated[float, Meta(ge=0, lt=1e15)]

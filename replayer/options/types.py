@@ -23,11 +23,11 @@ from tracegen.typed_files import join_words
 if TYPE_CHECKING:  # replayer.tiers loads every backend
     from replayer.tiers.throttled import Throttle
 
+# Value of options that may be unlimited.
 UNLIMITED: Final = Decimal("inf")
-"""Value of options that may be unlimited."""
 EXACT_GIB: Final = Quantity(GIB, Decimal)
+# A number without a unit.
 PLAIN: Final = Unit("this kind", Decimal(1), {}, "0.8 or 12")
-"""A number without a unit."""
 SHARE: Final = Unit("shares", Decimal(1), {"%": Decimal("0.01")}, "0.9 or 90%")
 
 _IO_ALIGNMENT: Final = 4096  # bytes: O_DIRECT wants multiples of the device's blocks

@@ -46,12 +46,12 @@ _MAX_CAPACITY_GIB: Final = 2**33
 _ORDER_CODES: Final = {"trace": 0, "run": 1, "reference": 2}
 _CAPACITY_SETTINGS: Final = ("gpu_mem_gb", "cpu_mem_gb", "storage_capacity_gb")
 
+# Usable bytes of gpu, cpu and nvme: 0 for a tier that the run lacks, None for an unlimited one.
 Usable = tuple[int | None, int | None, int | None]
-"""Usable bytes of gpu, cpu and nvme: 0 for a tier that the run lacks, None for an unlimited one."""
 
+# Observer of a plan: takes a stretch, the positions of its ops, and the columns of its moves
+# that the fingerprint covers, shape (moves, 7).
 Look = Callable[[Stretch, NDArray[np.int64], NDArray[np.int64]], object]
-"""Observer of a plan: takes a stretch, the positions of its ops, and the columns of its moves
-that the fingerprint covers, shape (moves, 7)."""
 
 _planner_new = call("planner_new")
 _planner_free = call("planner_free")

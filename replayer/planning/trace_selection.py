@@ -12,8 +12,8 @@ from replayer.record.options import Decode
 from tracegen.errors import InputError
 from tracegen.schema import DECODE, READ, Columns, Metadata, take_rows
 
+# Columns whose values each further cycle continues where the previous one ended.
 _SHIFTED = ("op_id", "time_ns", "key", "request_id", "session_id")
-"""Columns whose values each further cycle continues where the previous one ended."""
 
 
 class OpSource(Protocol):

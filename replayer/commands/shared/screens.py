@@ -18,8 +18,8 @@ from tracegen.console.command_line import flags_of
 from tracegen.console.interrupts import INTERRUPTS
 from tracegen.errors import ToolError, format_count
 
+# Seconds between two lines on a pipe.
 LINES_S: Final = 30.0
-"""Seconds between two lines on a pipe."""
 _GIB: Final = 2**30
 _BAR: Final = "{desc} {percentage:3.0f}%|{bar}| "
 
