@@ -248,6 +248,7 @@ class Arrangement:
             InputError: a policy needs to know it, and it is not known.
         """
         policies = {rules.policy for rules in self.tiers().values()}
+        # Its victim is the object that is asked for last in the future.
         if "belady" in policies and not is_known:
             raise InputError(
                 "must know all ops before the first one, and here each depends on the ones before",
@@ -268,6 +269,7 @@ class Arrangement:
         How objects are looked up is left out: it is a condition of its own.
         """
         table = replace(self.simplify(), lookup="trace").to_table()
+        # Equal rules have one name in run.json and one fingerprint, whatever file they come from.
         for known in (WATERFALL, SPILLOVER):
             for promotes in (False, True):
                 same = known.with_promotion() if promotes else known

@@ -54,6 +54,7 @@ def parse_policies(text: str) -> dict[str, Policy]:
     Raises:
         InputError: a tier or a policy is unknown, or a tier is named twice.
     """
+    # A single word holds for all tiers.
     if "=" not in text and "," not in text:
         return dict.fromkeys(TIERS, _check_policy(text.strip(), text))
     policies = dict[str, Policy]()

@@ -96,6 +96,7 @@ def simulate(
 
     opened = Trace(trace)
     if output.table is not None:
+        # --force would replace the trace itself.
         if trace.resolve() in (output.table.resolve(), *output.table.resolve().parents):
             problem = "belongs to the trace, which must not change"
             raise InputError(problem, "name a file elsewhere", subject=output.table, setting="output")
@@ -103,6 +104,7 @@ def simulate(
     system = load_system(flags.pop("profile"), flags.pop("speed"))
     if sort is not None:
         sort = find_column(sort, has_times=system is not None)
+    # The cores that this process may use: a container often has fewer than the machine.
     threads = threads or len(os.sched_getaffinity(0))
     axes = _take_axes(flags)
     count = math.prod(map(len, axes.values()))

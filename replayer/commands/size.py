@@ -113,6 +113,7 @@ def _read_wanted(flags: Mapping[str, Any]) -> "Wanted":
             "both sizes are given, so there is nothing to find",
             "leave `cpu_mem_gb` or `storage_capacity_gb` out, or use replayer plan",
         )
+    # A single price would make the other medium free.
     if (flags["price_dram"] is None) != (flags["price_nvme"] is None):
         missing = "price_nvme" if flags["price_nvme"] is None else "price_dram"
         raise InputError("one price decides nothing", f"pass `{missing}`, too")

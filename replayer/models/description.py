@@ -78,6 +78,7 @@ def describe_model(model: Model, sharding: Sharding, block_tokens: int) -> Model
     Raises:
         InputError: the model cannot be divided among that many ranks.
     """
+    # Of the largest stage, whose memory runs out first.
     sizes = model.sizes(sharding.dtype, sharding.tensor_parallel, sharding.pipeline_parallel)
     counts: Sequence[int] = SEQUENCE_TOKENS
     lengths = sizes.object_bytes(np.array(counts))

@@ -55,6 +55,7 @@ class CacheTensor:
                 subject=tensor_parallel,
                 setting="tensor_parallel",
             )
+        # Types of states do not follow the type of keys and values.
         element_bytes = self.element_bytes or DTYPE_BYTES[dtype]
         return max(1, self.heads // tensor_parallel) * self.elements * element_bytes
 
@@ -157,6 +158,7 @@ class Model:
                 state += size
             elif cache.kind in LIMITED and not self.counts_windows_in_full:
                 windowed += size
+                # A model has one length of windows; others are refused when its config is read.
                 window = cache.window
             else:
                 full += size

@@ -54,6 +54,7 @@ class Setting(click.Option):
         opts: Mapping[str, Any],
     ) -> tuple[Any, ParameterSource]:
         """Take the value; keep its text if it is to be passed on."""
+        # Kept as typed: another process parses it again.
         value, source = super().consume_value(ctx, opts)
         is_given = source in (ParameterSource.COMMANDLINE, ParameterSource.DEFAULT_MAP)
         if is_given and not (self.expose_value or self.is_eager):
@@ -154,6 +155,7 @@ def _take_set(ctx: click.Context, _param: click.Parameter, texts: tuple[str, ...
         key, equals, value = text.partition("=")
         if not (equals and value):
             raise InputError("has no value", "write KEY=VALUE", subject=text, setting="set")
+        # Keys may be spelled like flags.
         values[key.replace("-", "_")] = value
     known = _check_keys(ctx.command, values, "set")
     ctx.default_map = {**(ctx.default_map or {}), **known}
@@ -266,6 +268,7 @@ def parse_words(words: Sequence[str]) -> Values:
     Raises:
         InputError: an option is unknown, or its value is not valid.
     """
+    # click would take an empty word for a value.
     refuse_empty(words)
     try:
         values = _parse_only.make_context("replayer run", list(words)).params
@@ -289,6 +292,7 @@ def option_words(name: str, value: object) -> list[str]:
     text = str(value).lower() if isinstance(value, bool) else value
     if option.is_flag and text not in ("true", "false"):
         raise InputError(f"{name} = {value!r} must be true or false")
+    # Only `--set` takes them, switches too.
     if option.rare:
         return ["--set", f"{name}={text}"]
     if option.is_flag:

@@ -11,6 +11,7 @@ ProgressKind = Literal["bar", "lines", "json", "off"]
 # The key of the kind in the context of a command.
 PROGRESS_KEY: Final = "replayer.progress"
 # The flag of a process whose progress another one shows.
+# A child must not draw bars over those of its parent.
 PROGRESS_TO_PROGRAMS: Final = ("--progress", "json")
 
 

@@ -140,6 +140,7 @@ class CompiledExecution:
     def close(self) -> None:
         """Free the memory of the compiled code, planner and placement."""
         if self._handle is not None:
+            # Before the others: it has pointers to the planner and the placement.
             self._core["free"](self._handle)
             self._handle = None
             self._planner = None
