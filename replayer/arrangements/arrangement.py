@@ -193,12 +193,8 @@ class Arrangement:
 
     def with_tiers(self, **changes: Any) -> Self:
         """Return the arrangement with these rules changed in every tier."""
-        return replace(
-            self,
-            gpu=replace(self.gpu, **changes),
-            cpu=replace(self.cpu, **changes),
-            nvme=replace(self.nvme, **changes),
-        )
+        changed: dict[str, Any] = {tier: replace(rules, **changes) for tier, rules in self.tiers().items()}
+        return replace(self, **changed)
 
     def with_promotion(self) -> Self:
         """Return the arrangement in which a hit moves the object to the fastest tier for it.

@@ -197,16 +197,6 @@ def _write_value(option: click.Option, value: Any) -> Any:
     return ",".join(map(str, value)) if isinstance(value, list) else value
 
 
-class _SetOption(Setting):
-    """The option --set; its help names the rare options of the command."""
-
-    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        """Return the flag and its help."""
-        settings = [param for param in ctx.command.params if isinstance(param, Setting)]
-        rare = ", ".join(str(param.name) for param in settings if param.rare)
-        return "--set KEY=VALUE", f"{self.help} {rare}."
-
-
 _SETTINGS: Final = OptionGroup("Settings", "--config run.toml --set headroom=90%")
 
 
@@ -225,14 +215,15 @@ def config_options(function: Callable[..., Any]) -> Callable[..., Any]:
     )
     one = click.option(
         "--set",
-        cls=_SetOption,
+        cls=Setting,
         group=_SETTINGS,
         type=_SetType(),
+        metavar="KEY=VALUE",
         multiple=True,
         is_eager=True,
         expose_value=False,
         callback=_take_set,
-        help="Any option by name; `--set help` explains those that are no flags:",
+        help="Any option by name; `--set help` explains those that are no flags.",
     )
     return config(one(function))
 
