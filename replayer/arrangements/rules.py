@@ -35,7 +35,7 @@ def make_rules(
         is_contiguous: whether a prefix ends at its first miss.
         first_writes: whether the first op on a key counts as its write.
     """
-    # SGLang and its like limit prefetches by what host memory has more than device memory.
+    # SGLang limits prefetches by what host memory has more than device memory.
     larger = (usable[1] or 0) - (usable[0] or 0)
     return Rules(
         tuple(
