@@ -24,8 +24,8 @@ from replayer.record.options import (
 )
 from tracegen.errors import InputError
 
+# The setting that names an arrangement.
 SETTING: Final = "arrangement"
-"""The setting that names an arrangement."""
 Source = Literal["user", "multi_turn", "system", "common", "rag"]
 Count = Annotated[int, Meta(ge=0, lt=1 << 31)]
 Whole = Annotated[int, Meta(ge=1, lt=1 << 31)]
@@ -193,12 +193,8 @@ class Arrangement:
 
     def with_tiers(self, **changes: Any) -> Self:
         """Return the arrangement with these rules changed in every tier."""
-        return replace(
-            self,
-            gpu=replace(self.gpu, **changes),
-            cpu=replace(self.cpu, **changes),
-            nvme=replace(self.nvme, **changes),
-        )
+        changed: dict[str, Any] = {tier: replace(rules, **changes) for tier, rules in self.tiers().items()}
+        return replace(self, **changed)
 
     def with_promotion(self) -> Self:
         """Return the arrangement in which a hit moves the object to the fastest tier for it.
@@ -248,6 +244,7 @@ class Arrangement:
             InputError: a policy needs to know it, and it is not known.
         """
         policies = {rules.policy for rules in self.tiers().values()}
+        # Its victim is the object that is asked for last in the future.
         if "belady" in policies and not is_known:
             raise InputError(
                 "must know all ops before the first one, and here each depends on the ones before",
@@ -268,6 +265,7 @@ class Arrangement:
         How objects are looked up is left out: it is a condition of its own.
         """
         table = replace(self.simplify(), lookup="trace").to_table()
+        # Equal rules have one name in run.json and one fingerprint, whatever file they come from.
         for known in (WATERFALL, SPILLOVER):
             for promotes in (False, True):
                 same = known.with_promotion() if promotes else known
@@ -294,9 +292,9 @@ def list_changes(one: Any, usual: Any) -> dict[str, object]:
 
 
 _DEFAULT: Final = Arrangement("default")
+# The default: one tier holds an object, and each tier evicts into the next slower one.
 WATERFALL: Final = Arrangement("waterfall")
-"""The default: one tier holds an object, and each tier evicts into the next slower one."""
+# New objects go to the fastest tier with room, and nothing moves down.
 SPILLOVER: Final = Arrangement("spillover", place="with-room")
-"""New objects go to the fastest tier with room, and nothing moves down."""
 
 assert tuple(_DEFAULT.tiers()) == TIERS

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from replayer.arrangements.arrangement import WATERFALL, Arrangement, Count, Seconds
 from replayer.arrangements.loading import load_arrangement
@@ -54,6 +54,7 @@ def parse_policies(text: str) -> dict[str, Policy]:
     Raises:
         InputError: a tier or a policy is unknown, or a tier is named twice.
     """
+    # A single word holds for all tiers.
     if "=" not in text and "," not in text:
         return dict.fromkeys(TIERS, _check_policy(text.strip(), text))
     policies = dict[str, Policy]()
@@ -81,6 +82,6 @@ def _error(text: str, problem: str, remedy: str) -> InputError:
 
 
 def _with_policies(arrangement: Arrangement, policies: Mapping[str, Policy]) -> Arrangement:
-    tiers = arrangement.tiers().items()
-    gpu, cpu, nvme = (replace(one, policy=policies.get(tier, one.policy)) for tier, one in tiers)
-    return replace(arrangement, gpu=gpu, cpu=cpu, nvme=nvme)
+    tiers = arrangement.tiers()
+    changed: dict[str, Any] = {tier: replace(tiers[tier], policy=policy) for tier, policy in policies.items()}
+    return replace(arrangement, **changed)

@@ -17,6 +17,7 @@ _NO_RULES: Final = ("name", "description", "source", "lookup", *TIERS)
 def shipped_names() -> tuple[str, ...]:
     """Return the names of the arrangements that ship with the tool; the waterfall is the first."""
     names = (path.stem for path in _SHIPPED.glob("*.toml"))
+    # General rules first, then engines by name.
     return tuple(sorted(names, key=lambda name: (name != "waterfall", name != "spillover", name)))
 
 
@@ -44,6 +45,7 @@ def load_arrangement(name: str) -> Arrangement:
     if name in names:
         return parse_arrangement(name, read_shipped(name))
     path = Path(name)
+    # A name without the look of a path is a mistyped name, not a missing file.
     if not path.exists() and path.suffix != ".toml" and "/" not in name:
         remedy = f"name a TOML file, or {suggest(name, names)}"
         raise InputError("is unknown", remedy, subject=name, setting=SETTING)

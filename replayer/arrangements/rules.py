@@ -12,8 +12,8 @@ _DOWN: Final = get_args(Down)
 _UP: Final = get_args(Up)
 _SOURCES: Final = get_args(Source)
 
+# Bytes of gpu, cpu and nvme: 0: no such tier; None: unlimited.
 Limits = tuple[int | None, int | None, int | None]
-"""Bytes of gpu, cpu and nvme: 0: no such tier; None: unlimited."""
 
 
 def make_rules(
@@ -35,6 +35,7 @@ def make_rules(
         is_contiguous: whether a prefix ends at its first miss.
         first_writes: whether the first op on a key counts as its write.
     """
+    # SGLang limits prefetches by what host memory has more than device memory.
     larger = (usable[1] or 0) - (usable[0] or 0)
     return Rules(
         tuple(
@@ -53,6 +54,7 @@ def make_rules(
         touch_all=arrangement.touch == "all",
         tail_first=arrangement.recency == "tail-first",
         ttl_ns=_share(arrangement.ttl_s, 10**9),
+        # A bit for each source, as compiled code tests them.
         pinned=sum(1 << _SOURCES.index(source) for source in arrangement.pin),
     )
 
@@ -80,6 +82,7 @@ def _make_tier(
         _UP.index(rules.up),
         POLICIES.index(rules.policy),
         _limit(rules.high, usable),
+        # Without a high mark nothing is evicted in the background.
         _limit(rules.low if rules.high < 1 else 1, usable),
         _share(rules.evict_share, 10**6),
         rules.fetch_tokens,

@@ -165,6 +165,7 @@ def _resolve_search(
         raise InputError(
             "it is for `mode=capacity`", "for qos, pass `metric` and `target`", setting="target_saturation"
         )
+    # In a closed loop the load follows from the users alone.
     flags = ("--pace", "closed", *forwarded, "--warmup", warmup or f"{duration / 5:g}s")
     parse_words((*flags, "--duration", f"{duration:g}"))  # refuses now what the first replay would
     return SearchSettings(

@@ -83,11 +83,11 @@ def plan(
         model, options = resolve_plan(opened, chosen)
         time = resolve_span(chosen)
     else:
+        # A run's plan with one option changed would be called like the run, and be another.
         if given := [name for name, value in flags.items() if value is not None]:
             remedy = f"leave out `{given[0]}`"
             raise InputError("that run decides how to plan", remedy, setting="like")
         model, options = read_options(like, opened)
-    options.usable()  # refuses bad capacities before any planning
     with show_progress("planning", "op", opened.ops) as advance:
         made = Plan(opened, options)
         with nullcontext() if moves is None else write_moves(moves, made) as look:

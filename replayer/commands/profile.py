@@ -86,7 +86,9 @@ def profile(
     io, notes = resolve_io(devices, max(WORKERS))
     for note in notes:
         screen.warn(note)
+    # Buffers are made for the most workers that any round has.
     settings = Settings(Demand(Pace(), max(WORKERS)), devices, io)
+    # A signal may come while a tier is open: it is asked for between phases.
     with INTERRUPTS.defer(), _show_progress() as progress:
         measured = measure_profile(
             output.stem,

@@ -68,6 +68,7 @@ def run(
 
     peers = find_ranks() if ranks else ALONE
     with peers.abort_together(report_death):
+        # One rank's refusal must not leave the others waiting in MPI.
         with peers.in_step():
             start, control = _resolve(trace, ranks, peers, options)
             directories = _name_trials(output, repeat, force=control.force)
@@ -85,6 +86,7 @@ def run(
         infos = [result.to_json() for result in results]
         click.echo(json.dumps(infos[0] if repeat == 1 else infos, indent=2))
     if any(result.whole.status != "complete" for result in results):
+        # Scripts that compare runs must not take a failed one for a result.
         raise click.exceptions.Exit(1)
 
 

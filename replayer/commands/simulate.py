@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from replayer.run.predicted import AssumedSystem
     from tracegen.schema import Trace
 
+# Settings of a plan that may have several values, from the slowest axis to the fastest.
 AXES: Final = (
     *("model", "gpu_mem_gb", "cpu_mem_gb", "storage_capacity_gb"),
     *("arrangement", "policy", "ttl", "chunk_tokens"),
 )
-"""Settings of a plan that may have several values, from the slowest axis to the fastest."""
+# A larger grid is made only if the user asks for it twice.
 MOST_CELLS: Final = 10_000
-"""A larger grid is made only if the user asks for it twice."""
 
 
 @command(
@@ -96,6 +96,7 @@ def simulate(
 
     opened = Trace(trace)
     if output.table is not None:
+        # --force would replace the trace itself.
         if trace.resolve() in (output.table.resolve(), *output.table.resolve().parents):
             problem = "belongs to the trace, which must not change"
             raise InputError(problem, "name a file elsewhere", subject=output.table, setting="output")
@@ -103,6 +104,7 @@ def simulate(
     system = load_system(flags.pop("profile"), flags.pop("speed"))
     if sort is not None:
         sort = find_column(sort, has_times=system is not None)
+    # The cores that this process may use: a container often has fewer than the machine.
     threads = threads or len(os.sched_getaffinity(0))
     axes = _take_axes(flags)
     count = math.prod(map(len, axes.values()))

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from replayer.questions.sizes import Wanted
 
 _EXAMPLE: Final = "replayer size trace.parquet --model llama3.1-8b --hit-rate 0.9 --dwpd 1"
+# Defaults that are not those of `replayer plan`, as the help says them.
 _OWN_DEFAULTS: Final = {"cpu_mem_gb": "found", "storage_capacity_gb": "found", "order": "trace"}
-"""Defaults that are not those of `replayer plan`, as the help says them."""
 
 
 @command(epilog=f"Example: {_EXAMPLE} --nvme-gib-s 7")
@@ -113,6 +113,7 @@ def _read_wanted(flags: Mapping[str, Any]) -> "Wanted":
             "both sizes are given, so there is nothing to find",
             "leave `cpu_mem_gb` or `storage_capacity_gb` out, or use replayer plan",
         )
+    # A single price would make the other medium free.
     if (flags["price_dram"] is None) != (flags["price_nvme"] is None):
         missing = "price_nvme" if flags["price_nvme"] is None else "price_dram"
         raise InputError("one price decides nothing", f"pass `{missing}`, too")

@@ -54,6 +54,7 @@ def parse_config(name: str, config: Mapping[str, Any]) -> Model:
     """
     text = config.get("text_config", config)
     kinds = list_layer_kinds(text)
+    # transformers 5 numbers layers in text: "05".
     overrides = {int(index): own for index, own in (text.get("per_layer_config") or {}).items()}
     layers = []
     for index, kind in enumerate(kinds):

@@ -9,8 +9,8 @@ import numpy as np
 from replayer.models.geometry import LIMITED, GroupKind, KvGroup, Model
 from replayer.models.layouts import Sharding, UnitLayout, lay_out
 
+# Tokens of the sequences whose bytes are described.
 SEQUENCE_TOKENS: Final = (1_024, 131_072)
-"""Tokens of the sequences whose bytes are described."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,7 @@ def describe_model(model: Model, sharding: Sharding, block_tokens: int) -> Model
     Raises:
         InputError: the model cannot be divided among that many ranks.
     """
+    # Of the largest stage, whose memory runs out first.
     sizes = model.sizes(sharding.dtype, sharding.tensor_parallel, sharding.pipeline_parallel)
     counts: Sequence[int] = SEQUENCE_TOKENS
     lengths = sizes.object_bytes(np.array(counts))

@@ -14,17 +14,16 @@ if TYPE_CHECKING:  # `--help` names the models and needs no numpy
 
 DTYPE_BYTES: Final = {"fp16": 2, "bf16": 2, "fp8": 1, "int8": 1}
 
+# What a layer keeps.
+#
+# - full: keys and values of every token.
+# - window: those of the last tokens.
+# - chunked: those of the current chunk, at most as many tokens as a chunk has.
+# - latent: one vector per token from which keys and values follow (MLA).
+# - state: no token, but a state of fixed size.
 GroupKind = Literal["full", "window", "chunked", "latent", "state"]
-"""What a layer keeps.
-
-- full: keys and values of every token.
-- window: those of the last tokens.
-- chunked: those of the current chunk, at most as many tokens as a chunk has.
-- latent: one vector per token from which keys and values follow (MLA).
-- state: no token, but a state of fixed size.
-"""
+# The kinds that keep a limited number of tokens.
 LIMITED: Final = ("window", "chunked")
-"""The kinds that keep a limited number of tokens."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +55,7 @@ class CacheTensor:
                 subject=tensor_parallel,
                 setting="tensor_parallel",
             )
+        # Types of states do not follow the type of keys and values.
         element_bytes = self.element_bytes or DTYPE_BYTES[dtype]
         return max(1, self.heads // tensor_parallel) * self.elements * element_bytes
 
@@ -83,8 +83,8 @@ class LayerCache:
         return sum(tensor.rank_bytes(dtype, tensor_parallel) for tensor in self.tensors)
 
 
+# What a decoder layer keeps: attention, a state, both, or nothing if it shares another's.
 Layer = tuple[LayerCache, ...]
-"""What a decoder layer keeps: attention, a state, both, or nothing if it shares another's."""
 
 
 @dataclass(frozen=True)
@@ -158,6 +158,7 @@ class Model:
                 state += size
             elif cache.kind in LIMITED and not self.counts_windows_in_full:
                 windowed += size
+                # A model has one length of windows; others are refused when its config is read.
                 window = cache.window
             else:
                 full += size

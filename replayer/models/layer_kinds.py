@@ -3,14 +3,15 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal
 
+# What a layer is: attention of a kind; a state; both side by side; or without a cache.
 LayerKind = Literal["full", "window", "chunked", "indexed", "linear", "parallel", "nothing"]
-"""What a layer is: attention of a kind; a state; both side by side; or without a cache."""
 
 
 class UnknownCacheError(Exception):
     """A config describes layers whose cache is not known; the text is a noun phrase."""
 
 
+# Kinds by the words in `layer_types` and `layers_block_type`.
 _KINDS: Final[Mapping[str, LayerKind]] = {
     "full_attention": "full",
     "attention": "full",
@@ -23,16 +24,16 @@ _KINDS: Final[Mapping[str, LayerKind]] = {
     "mlp": "nothing",
     "moe": "nothing",
 }
-"""Kinds by the words in `layer_types` and `layers_block_type`."""
 
+# Kinds by the letters in Nemotron-H's `hybrid_override_pattern`.
 _PATTERN_LETTERS: Final[Mapping[str, LayerKind]] = {
     "M": "linear",
     "*": "full",
     "-": "nothing",
     "E": "nothing",
 }
-"""Kinds by the letters in Nemotron-H's `hybrid_override_pattern`."""
 
+# Keys of architectures whose cache is another than their other keys say.
 _UNKNOWN_KEYS: Final = {
     "attn_type_list": "lightning attention",
     "block_configs": "blocks of different sizes",
@@ -46,19 +47,18 @@ _UNKNOWN_KEYS: Final = {
     "swa_head_dim": "layers with a window and heads of their own",
     "swa_num_key_value_heads": "layers with a window and heads of their own",
 }
-"""Keys of architectures whose cache is another than their other keys say."""
 
+# Keys of states, which some of the layers have.
 _STATE_KEYS: Final = (
     "linear_num_heads",
     "linear_num_value_heads",
     "mamba_d_state",
     "mamba_num_heads",
 )
-"""Keys of states, which some of the layers have."""
 
 _ALL_SLIDE: Final = ("mistral", "mixtral", "phi3", "starcoder2")
+# Every n-th layer keeps all tokens, by model_type, in configs that do not say so.
 _PERIODS: Final = {"gemma2": 2, "gpt_oss": 2, "cohere2": 4, "gemma3_text": 6, "gemma3": 6}
-"""Every n-th layer keeps all tokens, by model_type, in configs that do not say so."""
 
 
 def list_layer_kinds(config: Mapping[str, Any]) -> list[LayerKind]:
@@ -145,6 +145,7 @@ def _list_llama4(count: int, config: Mapping[str, Any]) -> list[LayerKind]:
     return ["chunked" if has_positions else "full" for has_positions in _first(listed, count)]
 
 
+# Functions by the key that only configs of their architectures have.
 _READERS: Final[Mapping[str, Callable[[int, Mapping[str, Any]], list[LayerKind]]]] = {
     "full_attention_interval": _list_interval,
     "linear_attn_config": _list_kimi,
@@ -152,7 +153,6 @@ _READERS: Final[Mapping[str, Callable[[int, Mapping[str, Any]], list[LayerKind]]
     "attn_layer_period": _list_jamba,
     "attention_chunk_size": _list_llama4,
 }
-"""Functions by the key that only configs of their architectures have."""
 
 
 def _list_sliding(count: int, config: Mapping[str, Any]) -> list[LayerKind]:

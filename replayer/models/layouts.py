@@ -7,8 +7,8 @@ from typing import Final
 
 from replayer.models.geometry import KvGroup, Model, split_layers
 
+# Tokens of a vLLM block, unless it is told otherwise.
 BLOCK_TOKENS: Final = 16
-"""Tokens of a vLLM block, unless it is told otherwise."""
 _UNEVEN: Final = 1.5  # up to this ratio of layers vLLM pads the smaller kind
 
 

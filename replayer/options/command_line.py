@@ -18,8 +18,8 @@ from tracegen.console.commands import Command, Decorator, OptionGroup, add_optio
 from tracegen.errors import InputError
 from tracegen.typed_files import load_toml, suggest
 
+# Key in a context's `meta`: texts of the options to pass on, by name.
 _FORWARDED: Final = "replayer.options.forwarded"
-"""Key in a context's `meta`: texts of the options to pass on, by name."""
 # A series names these for each replay, or its replays would disturb each other's files.
 _SET_BY_THE_SERIES: Final = frozenset(("cache_dir", "force", "clean", "keep_cache"))
 
@@ -54,6 +54,7 @@ class Setting(click.Option):
         opts: Mapping[str, Any],
     ) -> tuple[Any, ParameterSource]:
         """Take the value; keep its text if it is to be passed on."""
+        # Kept as typed: another process parses it again.
         value, source = super().consume_value(ctx, opts)
         is_given = source in (ParameterSource.COMMANDLINE, ParameterSource.DEFAULT_MAP)
         if is_given and not (self.expose_value or self.is_eager):
@@ -154,6 +155,7 @@ def _take_set(ctx: click.Context, _param: click.Parameter, texts: tuple[str, ...
         key, equals, value = text.partition("=")
         if not (equals and value):
             raise InputError("has no value", "write KEY=VALUE", subject=text, setting="set")
+        # Keys may be spelled like flags.
         values[key.replace("-", "_")] = value
     known = _check_keys(ctx.command, values, "set")
     ctx.default_map = {**(ctx.default_map or {}), **known}
@@ -195,16 +197,6 @@ def _write_value(option: click.Option, value: Any) -> Any:
     return ",".join(map(str, value)) if isinstance(value, list) else value
 
 
-class _SetOption(Setting):
-    """The option --set; its help names the rare options of the command."""
-
-    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        """Return the flag and its help."""
-        settings = [param for param in ctx.command.params if isinstance(param, Setting)]
-        rare = ", ".join(str(param.name) for param in settings if param.rare)
-        return "--set KEY=VALUE", f"{self.help} {rare}."
-
-
 _SETTINGS: Final = OptionGroup("Settings", "--config run.toml --set headroom=90%")
 
 
@@ -223,14 +215,15 @@ def config_options(function: Callable[..., Any]) -> Callable[..., Any]:
     )
     one = click.option(
         "--set",
-        cls=_SetOption,
+        cls=Setting,
         group=_SETTINGS,
         type=_SetType(),
+        metavar="KEY=VALUE",
         multiple=True,
         is_eager=True,
         expose_value=False,
         callback=_take_set,
-        help="Any option by name; `--set help` explains those that are no flags:",
+        help="Any option by name; `--set help` explains those that are no flags.",
     )
     return config(one(function))
 
@@ -266,6 +259,7 @@ def parse_words(words: Sequence[str]) -> Values:
     Raises:
         InputError: an option is unknown, or its value is not valid.
     """
+    # click would take an empty word for a value.
     refuse_empty(words)
     try:
         values = _parse_only.make_context("replayer run", list(words)).params
@@ -289,6 +283,7 @@ def option_words(name: str, value: object) -> list[str]:
     text = str(value).lower() if isinstance(value, bool) else value
     if option.is_flag and text not in ("true", "false"):
         raise InputError(f"{name} = {value!r} must be true or false")
+    # Only `--set` takes them, switches too.
     if option.rare:
         return ["--set", f"{name}={text}"]
     if option.is_flag:

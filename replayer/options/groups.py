@@ -13,8 +13,8 @@ from replayer.record.options import DurationOrigin
 from tracegen.errors import InputError
 from tracegen.typed_files import suggest
 
+# Values of options by name.
 Values = dict[str, Any]
-"""Values of options by name."""
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,10 +32,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _FIELDS: Final = [field for field in msgspec.structs.fields(Options) if field.name != "duration_by"]
+# The groups by their names in `Options`, in the order of `--help`.
 GROUPS: Final[dict[str, type[OptionTable]]] = {field.name: field.type for field in _FIELDS}
-"""The groups by their names in `Options`, in the order of `--help`."""
+# The groups that decide a plan; a prediction takes the span, too.
 PLAN_GROUPS: Final = (ModelOptions, CapacityOptions, RuleOptions, WorkOptions, LoadOptions)
-"""The groups that decide a plan; a prediction takes the span, too."""
 _GROUP_OF: Final = {name: group for group, table in GROUPS.items() for name in list_options(table)}
 
 

@@ -77,6 +77,7 @@ def read_options(run: Path, trace: Trace) -> tuple[str, PlanOptions]:
             describe a plan.
     """
     info = read_run(run)
+    # The same path may hold another trace by now.
     fingerprint, replayed = trace.metadata.fingerprint, info.trace.fingerprint
     if fingerprint != replayed:
         problem = f"it replayed the trace {replayed[:12]}…, {trace.path} is {fingerprint[:12]}…"
@@ -126,6 +127,7 @@ def _with_headroom(usable: int, headroom: Decimal) -> int:
     with localcontext(prec=_PRECISION):
         low = int((usable / headroom).to_integral_value("ROUND_CEILING"))
         high = int(((usable + 1) / headroom).to_integral_value("ROUND_CEILING")) - 1
+    # floor(capacity × headroom) is `usable` for every capacity from low to high.
     step = 1  # doubled: the user typed 4 GiB rather than a number of bytes
     while -(-low // (2 * step)) * 2 * step <= high:
         step *= 2

@@ -32,8 +32,8 @@ from tracegen.errors import InputError
 from tracegen.schema import Trace
 
 _MAX_DEFAULT_WORKERS: Final = 500  # each is a thread with a buffer
+# Milliseconds per generated token of kv-cache.py's generation modes, which recipes name.
 TOKEN_MS: Final = {"none": 0.0, "fast": 2.0, "realistic": 30.0}
-"""Milliseconds per generated token of kv-cache.py's generation modes, which recipes name."""
 
 
 _Size = Annotated[int, Meta(ge=0, lt=10**15)] | Annotated[float, Meta(ge=0, lt=1e15)]
@@ -71,6 +71,7 @@ def overlay_recipe(trace: Trace, values: Mapping[str, Any]) -> Options:
         ) from None
     keys = msgspec.structs.asdict(recipe)
     keys["duration"] = keys.pop("duration_s")
+    # kv-cache.py names speeds of generation; a recipe keeps its word.
     keys["token_ms"] = TOKEN_MS.get(keys.pop("generation_mode"))
     given = {name: value for name, value in values.items() if value not in (None, ())}
     origin: DurationOrigin = "user" if "duration" in given else "recipe"
@@ -84,6 +85,7 @@ def resolve_demand(trace: Trace, options: Options) -> Demand:
     users = options.work.users or trace_users
     depth = load.request_depth
     if depth is None:
+        # Block traces have an op per block, and engines ask for those of a prefix together.
         depth = 0 if trace.metadata.prefix_chained else 1
     allocs = load.max_concurrent_allocs
     return Demand(
@@ -131,6 +133,7 @@ def resolve_plan(
 
 
 def _resolve_order(work: WorkOptions, pace: Pace) -> Order:
+    # A live placement decides in the order in which ops come to be dispatched.
     if work.placement != "live":
         return parse_order(work.order, pace)
     if work.order is not None:
@@ -197,6 +200,7 @@ def resolve_io(devices: DeviceOptions, workers: int) -> tuple[BlockIO, tuple[str
             setting="io_depth",
             subject=depth,
         )
+    # Several requests in flight need io_uring: psync waits for each.
     wants_uring = devices.io_engine == "uring" or (devices.io_engine == "auto" and depth > 1)
     notes: tuple[str, ...] = ()
     if wants_uring and (error := uring_error()):

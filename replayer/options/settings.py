@@ -25,6 +25,7 @@ def choose_request_bytes(workers: int, depth: int) -> int:
         workers: moves in flight.
         depth: requests of one object in flight.
     """
+    # A worker has a buffer for each request of its object in flight.
     share = _BUFFER_BYTES // workers // depth
     return min(_MAX_REQUEST, max(_MIN_REQUEST, 1 << share.bit_length() - 1))
 

@@ -23,11 +23,11 @@ from tracegen.typed_files import join_words
 if TYPE_CHECKING:  # replayer.tiers loads every backend
     from replayer.tiers.throttled import Throttle
 
+# Value of options that may be unlimited.
 UNLIMITED: Final = Decimal("inf")
-"""Value of options that may be unlimited."""
 EXACT_GIB: Final = Quantity(GIB, Decimal)
+# A number without a unit.
 PLAIN: Final = Unit("this kind", Decimal(1), {}, "0.8 or 12")
-"""A number without a unit."""
 SHARE: Final = Unit("shares", Decimal(1), {"%": Decimal("0.01")}, "0.9 or 90%")
 
 _IO_ALIGNMENT: Final = 4096  # bytes: O_DIRECT wants multiples of the device's blocks
@@ -56,6 +56,7 @@ def whole_number(low: int, high: int = 2**31 - 1) -> Parsed[int]:
     """Return the type of a whole number in a range."""
 
     def parse(text: str) -> int:
+        # int() alone would take underscores and digits of other scripts.
         if not re.fullmatch(r"[+-]?\d{1,40}", text, re.ASCII):
             raise ValueError(f"{text!r} is not a whole number.")
         if not low <= int(text) <= high:
@@ -87,6 +88,7 @@ def list_of(item: click.ParamType[Any]) -> Parsed[tuple[Any, ...]]:
 def parse_io_size(text: str) -> int:
     """Parse the bytes of an I/O request: a multiple of 4 KiB, at most 1 GiB."""
     size = BYTES.parse(text)
+    # Refused here, as O_DIRECT would fail only at the first request.
     if size % _IO_ALIGNMENT or not 0 < size <= _MAX_IO_SIZE:
         raise ValueError(f"{text!r} is {size:,.0f} bytes, not a multiple of 4K up to 1G; write 128K or 1M.")
     return int(size)
@@ -98,6 +100,7 @@ def parse_warmup(text: str) -> tuple[int, float, bool]:
         return 0, 0, True
     if re.fullmatch(r"\d{1,12} ?ops", text, re.ASCII):
         return int(text.removesuffix("ops")), 0, False
+    # A bare number may mean either, so neither is guessed.
     if re.fullmatch(r"\d{1,12}", text, re.ASCII) and int(text):
         raise ValueError(f"{text} may be ops or seconds; write {text}ops or {text}s.")
     try:
@@ -128,6 +131,7 @@ def _parse_limits(text: str) -> "Throttle":
 
     rates, comma, latency = text.partition(",")
     by_direction = re.fullmatch("r(.+)/w(.+)", rates)
+    # fio writes the limits of reads and writes after one another; here a latency follows.
     if latency[-1:].isdigit():
         raise ValueError(
             f"{latency!r} may be a latency or the limit of writes;"

@@ -53,6 +53,7 @@ def describe_totals(totals: TotalsStruct) -> Totals:
     return Totals(
         ops=totals.ops,
         reads=totals.reads,
+        # A promotion serves its read as a hit does.
         hits=_by_tier((counts[HIT] + counts[PROMOTE]).sum(1)),
         misses=int(moved[MISS]),
         stores=_by_tier(counts[STORE].sum(0)),
@@ -80,6 +81,7 @@ class Minutes:
     """
 
     def __init__(self, workload: Workload) -> None:
+        # Only minutes with a request have a number: a trace may span years.
         times = workload.arrivals()
         since_first = times - times.min(initial=_FAR_FUTURE)
         minutes, minute = np.unique(since_first // _MINUTE_NS, return_inverse=True)
@@ -232,5 +234,6 @@ def _by_pair(counts: Numbers) -> PairCounts:
 
 
 def _by_tier(values: Numbers) -> TierCounts:
+    # The fourth number counts moves that have no tier on this side.
     gpu, cpu, nvme = values[: len(TIERS)].tolist()
     return TierCounts(gpu=gpu, cpu=cpu, nvme=nvme)

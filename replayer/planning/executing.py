@@ -27,17 +27,17 @@ from replayer.planning.plan import Plan, free_live
 from replayer.record.options import Verify
 from replayer.record.run_info import Totals
 
+# Numbers per row of a plan.
 ROW_NUMBERS: Final = 7
-"""Numbers per row of a plan."""
 _FUNCTIONS: Final = ("state", "totals", "unfinished", "take_records", "take_rows", "free")
 VERIFY: Final[dict[Verify, int]] = {"off": 0, "stamps": 1, "full": 2}
 
+# Rows of the log, of dtype RECORD.
 Records = NDArray[Any]
-"""Rows of the log, of dtype RECORD."""
+# Executed moves in the plan's order, seven numbers each, for the fingerprint.
 Rows = NDArray[np.int64]
-"""Executed moves in the plan's order, seven numbers each, for the fingerprint."""
+# Taker of records, of errors by the number that records give, and of rows.
 Flush = Callable[[Records, dict[int, str], Rows], None]
-"""Taker of records, of errors by the number that records give, and of rows."""
 
 
 def make_settings(
@@ -140,6 +140,7 @@ class CompiledExecution:
     def close(self) -> None:
         """Free the memory of the compiled code, planner and placement."""
         if self._handle is not None:
+            # Before the others: it has pointers to the planner and the placement.
             self._core["free"](self._handle)
             self._handle = None
             self._planner = None

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from replayer.record.columns import MOVES
 from replayer.record.options import TIERS
 
+# The codes are places in MOVES and TIERS, as in core.h and in the log.
 HIT, STORE, MISS, DEMOTE, PROMOTE, DROP, BYPASS, DELETE, COPY = range(len(MOVES))
 GPU, CPU, NVME = range(len(TIERS))
 

@@ -86,6 +86,7 @@ class Order:
         if self.devices is not None:
             gpu, cpu, nvme = map(asdict, self.devices)
             profile = {"gpu": gpu, "cpu": cpu, "nvme": nvme}
+        # run.json names the ops of a run by a digest: that run may be moved or removed.
         digest = None
         if self.op_ids is not None:
             digest = hashlib.sha256(self.op_ids.tobytes()).hexdigest()
@@ -104,6 +105,7 @@ def parse_order(text: str | None, pace: Pace) -> Order:
         InputError: there is no reference or run of that name.
     """
     if text is None:
+        # Open requests that take no time start when the trace says, on any system.
         text = "trace" if pace.kind == "open" and not pace.takes_time else "reference"
     if text == "trace":
         return Order()

@@ -8,7 +8,9 @@ from replayer.record.options import DurationOrigin, PaceKind
 from tracegen.errors import InputError, format_count
 
 PACES: Final = ("asap", "closed", "open")
+# `analysis` looks for steady rounds of a second, and needs ten to judge.
 LEAST_STEADY_S: Final = 10.0
+# Users who wait keep their ops in the window, so that a paced run needs a wider one.
 _WINDOW_OPS_ASAP: Final = 4096
 _WINDOW_OPS_PACED: Final = 65536
 
@@ -84,6 +86,7 @@ class Demand:
             PACES.index(self.pace.kind),
             self.pace.speedup,
             self.pace.token_ms,
+            # In compiled code 0 stands for none, or for any number.
             self.pace.prefill_tok_s or 0,
             self.pace.request_depth or 0,
             self.allocs or 0,
@@ -146,6 +149,7 @@ class Span:
         Raises:
             InputError: the warm-up covers all ops of the run.
         """
+        # A run in which all is warm-up would end without a single figure.
         run_ops = plan_ops if self.ops is None else min(plan_ops, self.ops)
         if self.warmup_ops >= run_ops:
             extent = "the plan has" if self.ops is None else "`ops` leaves"

@@ -42,16 +42,17 @@ from tracegen.errors import InputError
 STRETCH_OPS: Final = 1 << 13  # more ops would leave the CPU's caches
 MAX_WAIT_NS: Final = 1 << 60  # 36 years: the clock counts in 63 bits
 _GIB: Final = 2**30
+# Bytes then stay within 63 bits.
 _MAX_CAPACITY_GIB: Final = 2**33
 _ORDER_CODES: Final = {"trace": 0, "run": 1, "reference": 2}
 _CAPACITY_SETTINGS: Final = ("gpu_mem_gb", "cpu_mem_gb", "storage_capacity_gb")
 
+# Usable bytes of gpu, cpu and nvme: 0 for a tier that the run lacks, None for an unlimited one.
 Usable = tuple[int | None, int | None, int | None]
-"""Usable bytes of gpu, cpu and nvme: 0 for a tier that the run lacks, None for an unlimited one."""
 
+# Observer of a plan: takes a stretch, the positions of its ops, and the columns of its moves
+# that the fingerprint covers, shape (moves, 7).
 Look = Callable[[Stretch, NDArray[np.int64], NDArray[np.int64]], object]
-"""Observer of a plan: takes a stretch, the positions of its ops, and the columns of its moves
-that the fingerprint covers, shape (moves, 7)."""
 
 _planner_new = call("planner_new")
 _planner_free = call("planner_free")
@@ -92,6 +93,7 @@ class PlanOptions:
     demand: Demand = field(default_factory=lambda: Demand(Pace(), 1))
 
     def __post_init__(self) -> None:
+        # Python callers pass values that no command line has checked.
         if not 0 < self.headroom <= 1:
             raise InputError(
                 "must be more than 0 and at most 1",
@@ -192,6 +194,7 @@ class Plan:
         order = self.options.order
         assert order.op_ids is not None, "the order of a run has op_ids"
         op_ids = self.workload.op_ids()
+        # op_ids ascend in a workload.
         rows = np.searchsorted(op_ids, order.op_ids)
         is_known = not len(rows) or rows.max() < len(op_ids)
         if not is_known or not np.array_equal(op_ids[rows], order.op_ids):
@@ -201,6 +204,7 @@ class Plan:
                 subject=order.name,
                 setting="order",
             )
+        # Else a request would wait for the one before it, and that one, by the order, for this one.
         is_closed = self.options.demand.pace.kind == "closed"
         if is_closed and not self.workload.has_whole_requests(rows):
             raise InputError(
@@ -219,6 +223,7 @@ class Plan:
             self.capacity,
             self.options.bytes_per_token.per_token,
             is_contiguous=self.lookup == "contiguous",
+            # Out of the trace's order a read may come before its write; it computes and stores then.
             first_writes=self.options.order.kind != "trace",
         )
 
@@ -285,6 +290,7 @@ class Plan:
 
     def _positions(self, stretch: Stretch, planned: int) -> NDArray[np.int64]:
         """Return the positions of a stretch's ops, shape (ops,); in trace order their op_ids."""
+        # Ops that a selection leaves out keep their positions.
         if self.options.order.kind == "trace":
             positions: NDArray[np.int64] = self.workload.op_ids()[stretch.ops["row"]]
             return positions
@@ -344,6 +350,7 @@ class Planner:
         return account
 
     def __del__(self) -> None:
+        # `__init__` may have failed before there was one.
         if getattr(self, "handle", None) is not None:
             _planner_free(self.handle)
             self.handle = None

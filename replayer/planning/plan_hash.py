@@ -37,6 +37,7 @@ class PlanHash:
         begin = 0
         starts = [0, *(np.flatnonzero(np.diff(blocks)) + 1).tolist()]
         for first, last in zip(starts, [*starts[1:], len(blocks)], strict=True):
+            # A block without ops has the digest of the one before.
             while len(self.checkpoints) < blocks[first]:
                 self.checkpoints.append(self._hash.hexdigest())
             end = int(ends[last - 1])

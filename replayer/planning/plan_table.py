@@ -42,6 +42,7 @@ def tabulate(
     columns |= {
         "position": positions[op_of_move],
         "op": stretch.ops["role"][op_of_move],
+        # The tokens of an op count once, at its first move.
         "new_tokens": np.where(columns["seq"] == 0, columns["new_tokens"], 0),
         "tokens": workload.tokens(columns["key"]),
     }

@@ -12,8 +12,8 @@ from replayer.record.options import Decode
 from tracegen.errors import InputError
 from tracegen.schema import DECODE, READ, Columns, Metadata, take_rows
 
+# Columns whose values each further cycle continues where the previous one ended.
 _SHIFTED = ("op_id", "time_ns", "key", "request_id", "session_id")
-"""Columns whose values each further cycle continues where the previous one ended."""
 
 
 class OpSource(Protocol):
@@ -78,6 +78,7 @@ class Selection:
                 if cycle:
                     yield batch | {name: batch[name] + shift[name] for name in _SHIFTED}
                     continue
+                # The first cycle tells how much later those that follow are.
                 if len(batch["op_id"]):
                     highest = {name: int(batch[name].max()) for name in _SHIFTED}
                     ends = {name: max(ends[name], highest[name] + 1) for name in _SHIFTED}
@@ -91,8 +92,10 @@ class Selection:
             kept = np.ones(len(batch["op_id"]), np.bool_)
             if self.users is not None:
                 kept &= batch["user_id"] < self.users
+            # By session, as its requests read what the ones before stored.
             if ranks > 1:
                 kept &= batch["session_id"] % ranks == rank
+            # Most batches are kept whole, and need no copy.
             yield batch if kept.all() else take_rows(batch, kept)
 
     def _filter_decode_reads(self, trace: OpSource, size: int) -> Iterator[Columns]:

@@ -65,6 +65,7 @@ class Workload:
         self._op = np.empty(most_ops, TRACE_OP)
         self._request = np.zeros(0, TRACE_REQUEST)
         self._key = np.zeros(0, TRACE_KEY)
+        # Read once and checked on the way; a selection reads several times, and is checked before.
         if selection == Selection():
             batches = trace.checked_batches(BATCH_OPS)
         else:
@@ -122,6 +123,7 @@ class Workload:
         """
         other = copy.copy(self)
         other._key = self._key.copy()
+        # The struct has the addresses of arrays, and that of the keys is another now.
         other.struct = other._make_struct()
         other._key["size"] = bytes_per_token.object_bytes(other._held_tokens(arrangement))
         return other
@@ -196,6 +198,7 @@ class Workload:
 
         It is the sum of the trace's times, thinking, generation and prefill.
         """
+        # Floats, as what is refused are sums that do not fit into 63 bits.
         generated, computed = self._token_sums
         think_ns = self._request["think_ns"].sum(dtype=np.float64)
         asked_ns = self._request["time_ns"].max(initial=0) + think_ns
@@ -219,6 +222,7 @@ class Workload:
         np.minimum.at(first, requests, positions)
         np.maximum.at(last, requests, positions)
         is_whole = np.bincount(requests, minlength=self.requests) == self._request["count"]
+        # A user's request may be cut off only if none of the user's later ones is there.
         earlier = np.flatnonzero(self._request["next"] >= 0)
         later = self._request["next"][earlier]
         in_order = is_whole[earlier] & (last[earlier] < first[later])
@@ -260,6 +264,7 @@ def _count_ops(trace: OpSource, selection: Selection) -> int:
             subject=trace.path,
         )
     counts = trace.metadata.counts
+    # An estimate: how many ops a user or a session has is known only after reading.
     likely = most_ops // selection.part[1]
     if selection.users is not None and counts.get("users"):
         likely = min(likely, likely * selection.users // counts["users"])

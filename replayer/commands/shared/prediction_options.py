@@ -81,6 +81,7 @@ def choose_means(predict: str | None, speeds: Mapping[Tier, float], **more: Any)
     from replayer.experiments.series import ReplayMeans
 
     system = load_system(predict, speeds, "predict")
+    # Each trial would be the same.
     trials_by = click.get_current_context().get_parameter_source("trials")
     if system is not None and trials_by is not click.core.ParameterSource.DEFAULT:
         raise InputError("a prediction is the same each time", "leave `trials` out", setting="predict")

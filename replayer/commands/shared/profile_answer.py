@@ -10,8 +10,8 @@ from replayer.profiling.cells import name_size
 from tracegen.errors import format_count
 from views.answer import Answer, Column, Figure, Table
 
+# The residual from which a cell is shown.
 _POOR: Final = 0.15
-"""The residual from which a cell is shown."""
 _SHOWN: Final = 12
 _STATION: Final = ("", "in flight", "open, µs", "latency, µs", "GB/s", "remove, µs", "P95 ÷ mean")
 _CELLS: Final = ("objects", "workers", "measured, µs", "fastest", "slowest", "model, µs")

@@ -23,6 +23,7 @@ def report_death(error: BaseException) -> None:
     if isinstance(error, ToolError):
         flags = flags_of(click.get_current_context().command)
         click.echo(f"Error: {error.sentence(flags.get)}", err=True)
+    # Printed before MPI ends all ranks, as nothing is printed afterwards.
     elif not isinstance(error, KeyboardInterrupt):
         traceback.print_exception(error)
 

@@ -18,8 +18,8 @@ from tracegen.console.command_line import flags_of
 from tracegen.console.interrupts import INTERRUPTS
 from tracegen.errors import ToolError, format_count
 
+# Seconds between two lines on a pipe.
 LINES_S: Final = 30.0
-"""Seconds between two lines on a pipe."""
 _GIB: Final = 2**30
 _BAR: Final = "{desc} {percentage:3.0f}%|{bar}| "
 
@@ -39,6 +39,7 @@ class TerminalScreen(Screen):
 
     def confirm(self, question: str) -> bool:
         """Ask a question; the answer is no if there is no terminal."""
+        # Nobody answers a script: it must not hang.
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             return False
         try:
@@ -71,6 +72,7 @@ class PlainLines(TerminalScreen):
     def show(self, figures: Figures) -> None:
         """Print a line if a replay begins, its warm-up ends, its drain begins, or one is due."""
         last, self._last = self._last, figures
+        # Lines in a log file: events, and otherwise few.
         if figures.replay != last.replay:
             self.say(describe_place(figures))
         elif (last.tiers and figures.stage != last.stage) or self._clock() - self._shown_s >= LINES_S:
@@ -139,6 +141,7 @@ def choose_screen() -> Screen:
     kind: ProgressKind = click.get_current_context().meta[PROGRESS_KEY]
     is_ci = os.environ.get("CI", "").lower() not in ("", "0", "false")
     is_terminal = sys.stderr is not None and sys.stderr.isatty()  # a closed one is None
+    # Logs of CI jobs keep every redrawn line.
     can_redraw = is_terminal and not is_ci and os.environ.get("TERM", "dumb") != "dumb"
     return _SCREENS["lines" if kind == "bar" and not can_redraw else kind]()
 
