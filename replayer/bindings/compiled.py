@@ -241,6 +241,7 @@ _CODES: Final[dict[str, type[Any] | None]] = {
     "m": c_int64,
 }
 """Types of C; v is void, and n and m are a pointer and a number that say whether memory ran out."""
+# What functions of the types n and m return then.
 _OUT_OF_MEMORY: Final = (None, -2)
 _SIGNATURES: Final = {
     "memory": "refused i",
@@ -275,10 +276,12 @@ def call(name: str) -> Callable[..., Any]:
     first, _, rest = name.partition("_")
     codes = next(entry.split()[1:] for entry in _SIGNATURES[first].split(", ") if entry.split()[0] == rest)
     result, arguments = codes[0], "".join(codes[1:])
+    # Without its types ctypes would pass pointers as 32-bit integers.
     function: Any = getattr(_LIBRARY, name)
     function.restype = _CODES[result]
     function.argtypes = [_CODES[code] for code in arguments]
     if result in "nm":
+        # Compiled code cannot raise: it returns NULL or -2 and notes how much it asked for.
         function.errcheck = _require_memory
     callee: Callable[..., Any] = function
     return callee
@@ -324,6 +327,7 @@ def view(pointer: int | None, count: int, dtype: np.dtype[Any]) -> NDArray[Any]:
     """
     if not count or not pointer:
         return np.empty(0, dtype)
+    # The array does not own the memory, nor keep it alive.
     memory: Any = (c_char * (count * dtype.itemsize)).from_address(pointer)
     array: NDArray[Any] = np.frombuffer(memory, dtype)
     return array

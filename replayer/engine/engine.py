@@ -23,7 +23,7 @@ from replayer.record.wording import causes_of, commonest
 from replayer.tiers.base import Tier
 from replayer.tiers.payload import Payload
 
-POLL_S: Final = 0.05
+POLL_S: Final = 0.05  # a signal is seen, and the log fed, so often; each costs microseconds
 
 _feed = call("engine_feed")
 _start = call("engine_start")
@@ -94,6 +94,7 @@ class Engine(CompiledExecution):
 
         All exceptions are raised after the moves in flight have been finished.
         """
+        # Buffers are allocated, and the window planned, before the clock starts.
         workers = self._make_workers()
         started = self._start_feeder()
         gc.disable()  # a collection would stop the threads that make moves in Python
@@ -105,6 +106,7 @@ class Engine(CompiledExecution):
                 started.append(worker)
             self._flush_until_over(flush, poll, every_s)
         finally:
+            # Workers end their moves and leave; what they logged meanwhile is flushed last.
             _stop(self._handle)
             for thread in started:
                 thread.join()
@@ -142,6 +144,7 @@ class Engine(CompiledExecution):
     def _raise_failure(self) -> None:
         """Raise the exception for whatever ended the run early."""
         state = self.state()
+        # A worker that died says more than the counters that it left behind.
         if self._crash is not None:
             raise self._crash
         refuse_memory(state.refused_bytes)
@@ -158,11 +161,12 @@ class Engine(CompiledExecution):
         resumed = 0
         self._delays.begin_thread()
         try:
+            # The call lets the interpreter go; it comes back with a move for Python, or when the run is over.
             while _work(self._handle, worker, staging.address, ctypes.byref(job), resumed):
                 self._executor.run(job, staging)
                 resumed = 1
         except BaseException as error:  # noqa: BLE001 (the main thread raises it and ends the run)
-            self._crash = self._crash or error
+            self._crash = self._crash or error  # the first: others may follow from it
             _stop(self._handle)
         finally:
             self._delays.note(threading.get_native_id())

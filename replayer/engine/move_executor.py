@@ -85,7 +85,9 @@ class MoveExecutor:
 
     def run(self, job: Job, staging: Staging) -> None:
         """Make one move; an I/O error or a wrong byte is noted in the job, not raised."""
+        # The same clock as compiled code has: CLOCK_MONOTONIC.
         job.start_ns = clock()
+        # A move that this one depends on has failed: its object is not where the plan has it.
         if job.status == UPSTREAM:
             self._forget(job)
         else:
@@ -140,6 +142,7 @@ class MoveExecutor:
         """Read chunk by chunk: verify each, and write it to the target if there is one."""
         tier = self._tier(job.source)
         buffer = staging.read_buffer(job)
+        # A tier that keeps nothing returns whatever the buffer had.
         is_checked = self._verifies and tier.keeps_bytes
         began = clock()
         with tier.open(job.key, job.size) as source:

@@ -17,6 +17,7 @@ ORDERED_PLAN_VERSION: Final = 2
 """The same, in any other order."""
 ARRANGED_PLAN_VERSION: Final = 3
 """The same in every order, under any arrangement but the waterfall and spillover."""
+# Ops between two checkpoints of a plan, by which runs that were cut can be compared.
 CHECKPOINT_OPS: Final = 1 << 16
 
 MOVES: Final = ("hit", "store", "miss", "demote", "promote", "drop", "bypass", "delete", "copy")

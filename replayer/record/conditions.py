@@ -11,6 +11,7 @@ from replayer.record.run_parts import Count, Milliseconds, Number, Positive, Ran
 Tier = Literal["gpu", "cpu", "nvme"]
 OrderKind = Literal["trace", "reference", "live", "run"]
 IoEngine = Literal["psync", "uring"]
+# Types cannot be computed from tuples; this keeps the two alike.
 assert get_args(Tier) == TIERS
 
 

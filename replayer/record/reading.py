@@ -99,6 +99,7 @@ def _load(path: Path) -> Table:
 def _decode(path: Path, content: Table, kind: type[RunInfo | RanksInfo]) -> RunInfo | RanksInfo:
     """Convert a parsed run.json to its type; name the first field that is missing or of another type."""
     conditions = content.get("conditions")
+    # On the disk conditions are one table; in memory they have groups.
     if isinstance(conditions, dict):
         content = content | {"conditions": group_conditions(conditions)}
     try:
@@ -129,6 +130,7 @@ def parts(path: Path) -> list[Path]:
         InputError: there are none, or one is not a part of such a log.
     """
     try:
+        # Part files that were being written when the run died have another name.
         found = sorted(one for one in (path / "moves").iterdir() if one.match("part-*.parquet"))
     except PermissionError:
         raise InputError(_DENIED.format(path / "moves")) from None
@@ -198,6 +200,7 @@ def _check_groups(path: Path, about: pq.FileMetaData, required: set[str]) -> Non
 
 def _is_like(found: pa.DataType, wanted: pa.DataType) -> bool:
     """Whether a column may have passed through another tool: text is text, however it is stored."""
+    # Polars writes enums as categories, DuckDB as plain text.
     plain = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in (found, wanted)]
     texts = [pa.types.is_string(k) or pa.types.is_large_string(k) or pa.types.is_string_view(k) for k in plain]
     return all(texts) if texts[1] else bool(found == wanted)

@@ -83,6 +83,7 @@ class RunDirectory:
         self._write(self.path / "device.parquet", pa.Table.from_pylist(rows, schema=DEVICE_SCHEMA))
 
     def _write(self, path: Path, table: pa.Table) -> None:
+        # In memory first: a disk that fills up fails one write, which can be made again.
         sink = pa.BufferOutputStream()
         integers = [one.name for one in table.schema if pa.types.is_integer(one.type)]
         others = [one.name for one in table.schema if one.name not in integers]
@@ -158,6 +159,7 @@ def _replace(path: Path, content: Any) -> None:
     try:
         with partial.open("wb") as file:
             file.write(content)
+            # Renamed only once it is on the disk: a machine that loses power has the old file or the new one.
             file.flush()
             os.fsync(file.fileno())
     except OSError:

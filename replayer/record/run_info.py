@@ -229,6 +229,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
         if self.plan is None and not is_live:
             raise ValueError("plan is null, not an object")
         if (self.run_version == PREDICTED_RUN_VERSION) != (self.prediction is not None):
+            # A reader that does not know predictions must not take one for a measurement.
             raise ValueError("prediction: only runs of version 3 have one, and each has one")
 
 

@@ -9,6 +9,7 @@ _INT64: Final = 2**63 - 1
 Count = Annotated[int, Meta(ge=0, le=_INT64)]
 Positive = Annotated[int, Meta(ge=1, le=_INT64)]
 Integer = Annotated[int, Meta(ge=-_INT64, le=_INT64)]
+# A run.json may claim any number of ranks, and readers look for each.
 RankCount = Annotated[int, Meta(ge=1, lt=1 << 20)]
 Number = Annotated[int, Meta(ge=0, le=10**12)] | Annotated[float, Meta(ge=0, le=1e12)]
 """The upper limits of numbers keep what readers compute from them, in nanoseconds, below 2^63."""

@@ -112,6 +112,7 @@ class Execution:
         with sampler or nullcontext(), self._console.track_run(extent) as watch:
 
             def flush(records: Records, errors: dict[int, str], rows: Rows) -> None:
+                # At the first flush: before, the window was being filled and no time had begun.
                 self._record_time_zero(directory)
                 self._hash.add(rows)
                 log.add(records, errors)
@@ -162,6 +163,7 @@ class Execution:
         span = self._prepared.settings.span
         executed = self._engine.totals()
         fingerprint = self._hash.hexdigest()
+        # A run of some ops counts them; of a whole plan every op counts, also those without a move.
         is_whole = state.over and not state.cut and span.ops is None
         if self._prepared.summary is None:  # placement was decided on the way: the plan is what was done
             self.update(plan=PlanInfo(**msgspec.structs.asdict(executed), plan_fingerprint=fingerprint))
@@ -203,6 +205,7 @@ class Execution:
 
     def _list_unfinished(self) -> Unfinished | None:
         """Return the requests that were due and are not done; None if untimed, or too many."""
+        # Without times nothing is ever due.
         if self._prepared.plan.options.demand.pace.kind == "asap":
             return None
         found = self._engine.unfinished()
@@ -215,10 +218,12 @@ class Execution:
         """Write the last samples, and warn if the device did not serve all reads."""
         if self._sampler is None or not self._sampler.rows:
             return
+        # A disk that is full must not hide how the run ended.
         try:
             directory.write_device(self._sampler.rows)
         except OSError as error:
             self.fail(f"device.parquet cannot be written: {error.strerror}")
+        # A page cache, or a cache in the drive's host, would make the figures those of memory.
         delivered = self._sampler.read_bytes()
         read = self._engine.state().nvme_read_bytes
         if delivered is not None and delivered < _DELIVERED_SHARE * read:

@@ -34,6 +34,7 @@ class LogWriter:
         self._directory = directory
         self._rank = rank
         self._by_age = by_age
+        # Allocated once: a part's columns are overwritten by the next part's.
         self._columns = {name: np.empty(PART_ROWS, RECORD[name]) for name in _NAMES}
         layout = [(offsets[name][1], RECORD[name].itemsize) for name in _NAMES]
         self._layout = np.array(layout, np.int64)

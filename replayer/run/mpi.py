@@ -79,6 +79,7 @@ class Ranks:
 
     def _all_arrive(self) -> bool:
         """Return whether all ranks arrive here, interrupted like this one, before too long."""
+        # A blocking barrier would wait for ever for a rank that died.
         barrier = self.comm.Ibarrier()
         deadline = time.monotonic() + _PATIENCE_S
         while not (done := barrier.Test()) and time.monotonic() < deadline:
@@ -122,6 +123,7 @@ class Ranks:
                     self.comm.send(None, dest=0)
                     remote = self.comm.recv(source=0)
                     received = time.time_ns()
+                    # The shortest round trip has the least time for the two ways to differ.
                     best = min(best, (received - sent, remote - (sent + received) // 2))
         return (0, 0) if self.rank == 0 else (best[1], best[0])
 

@@ -47,6 +47,7 @@ class OpenTiers:
         self._settings = settings
         self.all: list[Tier | None] = [None, None, None]
         plan = needed.plan
+        # In this order: GPUDirect Storage needs the gpu tier.
         for place in (GPU, CPU, NVME):
             if plan.usable[place] == 0:
                 continue
@@ -96,6 +97,7 @@ class OpenTiers:
     def staging(self, _worker: int) -> Staging:
         """Allocate a worker's buffers: pinned for a gpu tier, one on the device if moves end there."""
         chunk = self._settings.chunk
+        # Pinned memory: the driver would otherwise copy each transfer once more.
         if self._gpu is None:
             return Staging(chunk)
         nvme = frozenset([NVME] if self._settings.devices.gds else [])

@@ -156,6 +156,7 @@ class PredictedReplay:
 
     def _used_settings(self) -> Settings:
         """Return the settings with the throttles of those tiers alone that the plan has."""
+        # A profile may have been measured with a throttle on a tier that this plan leaves out.
         used = [tier for tier, size in zip(TIERS, self.options.usable(), strict=True) if size != 0]
         throttle = tuple(one for one in self.settings.devices.throttle if one[0] in used)
         return replace(self.settings, devices=replace(self.settings.devices, throttle=throttle))

@@ -77,12 +77,14 @@ def describe_time(plan: Plan, span: Span) -> str:
 
 def _check_memory(needed: Footprint, settings: Settings, ranks: int) -> None:
     """Refuse a cpu tier and buffers that do not fit the memory."""
+    # Of the machine, or of the control group that limits this process.
     available = memory.available()
     arena = 0
     if needed.plan.usable[CPU]:
         arena = arena_bytes(needed.plan.capacity[CPU] or 0, needed.objects[CPU])
     most = _gib_below(available.bytes // ranks * 0.9)
     available.require(arena, "the tier takes", f"pass at most {most}", shares=ranks, setting="cpu_mem_gb")
+    # What the arenas of all ranks leave.
     left = memory.Memory(max(0, available.bytes - arena * ranks), available.limit)
     left.require(
         settings.demand.workers * settings.chunk,

@@ -55,6 +55,7 @@ class Prepared:
             remedy = "pass more `users`, or fewer ranks"
             raise InputError("no op is left to replay", remedy, subject=trace.path)
         settings.span.check_warmup(plan.ops)
+        # Nothing to plan: the state of the tiers decides as the run goes.
         if options.order.kind == "live":
             return cls(trace, model, plan, None, settings)
         with console.track("planning", "op", plan.workload.ops) as advance:

@@ -106,6 +106,7 @@ class Replay:
             KeyboardInterrupt: after the run has been closed as incomplete.
         """
         with ExitStack() as resources:
+            # Two steps: all ranks have cleaned up before any of them asks for free space.
             with self.ranks.in_step():
                 self._check_places()
             with self.ranks.in_step():
@@ -182,6 +183,7 @@ class Replay:
 
     def _run_name(self, started: datetime) -> str:
         """Return the name of the run, which names its cache folder."""
+        # Names of folders of killed runs are told from users' by this form (tiers/cache_dir.py).
         name = f"{started:%Y%m%dT%H%M%S%f}-{os.getpid()}"
         return name if self.ranks.comm is None else f"{name}-{self.ranks.rank:04}"
 
@@ -193,6 +195,7 @@ class Replay:
         top: RunDirectory | None = None
         is_alone = self.ranks.comm is None
         force = self.settings.control.force
+        # Rank 0 first: the others make theirs inside.
         with self.ranks.in_step():
             if not is_alone and self.ranks.rank == 0:
                 top = RunDirectory(self.output, force=force, parts=False)

@@ -30,6 +30,7 @@ def choose_unit(size: int) -> int:
         size: bytes that the tier holds.
     """
     unit = ALIGNMENT
+    # Units waste room at the end of objects, book-keeping wastes memory.
     while size // unit > _MOST_UNITS:
         unit *= 2
     return unit
@@ -97,6 +98,7 @@ class HostBuffer:
 
 def allocate_pages(size: int) -> mmap.mmap:
     """Allocate anonymous memory, page-aligned, on huge pages if the kernel gives them."""
+    # Huge pages: copies of megabytes would miss in the TLB for each 4 KiB.
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
     memory = mmap.mmap(-1, max(size, mmap.PAGESIZE), flags=flags)
     if hasattr(mmap, "MADV_HUGEPAGE"):

@@ -108,6 +108,7 @@ class CacheFolder:
             is_possible, self.is_counted = self._probe()
             self.direct = direct != "off" and is_possible
         except BaseException as error:
+            # Whatever was made so far, also if Ctrl-C came in between.
             self.remove([])
             if not isinstance(error, OSError):
                 raise
@@ -162,6 +163,7 @@ class CacheFolder:
                 os.unlink("probe", dir_fd=self.descriptor)
 
     def _probe_direct(self, block: HostBuffer) -> tuple[bool, bool]:
+        # Of a page cache or a network the kernel counts nothing for this process.
         before = own_io()
         descriptor = self.open("probe", os.O_RDWR | os.O_DIRECT)
         try:
@@ -255,6 +257,7 @@ def _is_free(lock: Path) -> bool:
     except OSError:
         return False
     try:
+        # The kernel drops a lock when its process dies, so a lock that is free is a dead run's.
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         return False

@@ -29,6 +29,7 @@ def load_kvikio() -> Any:
         import kvikio  # noqa: PLC0415 (an extra)
         import kvikio.cufile_driver  # noqa: PLC0415
 
+        # Without it cuFile copies through the host, and the figures would not be those of GPUDirect Storage.
         is_available = kvikio.cufile_driver.properties.is_gds_available
     except (ImportError, RuntimeError) as error:
         reason = str(error).splitlines()[0]
@@ -88,6 +89,7 @@ class _GdsObject(NativeObject):
     def write(self, offset: int, length: int, buffer: Buffer) -> None:
         began = perf_counter_ns()
         if buffer.is_on_device:
+            # cuFile writes whole blocks; the padding is payload, so that no sector repeats.
             whole = align_up(length)
             self._call_cufile(self._file.raw_write, offset, whole, whole, buffer)
         else:

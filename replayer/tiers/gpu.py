@@ -57,6 +57,7 @@ def load_torch(device: str, alternative: str = _NO_GPU_TIER) -> Any:
     Raises:
         MissingGpuError: torch is not installed, or the device is not there.
     """
+    # torch takes more names, such as mps, whose streams and events differ.
     if not re.fullmatch(r"cpu|cuda(:\d+)?", device):
         repair = "pass cuda or cuda:N (on ROCm, too)"
         problem = f"{device} is not a device"
@@ -87,7 +88,7 @@ def free_gpu_bytes(device: str, alternative: str = _NO_GPU_TIER) -> int:
     """
     torch = load_torch(device, alternative)
     if device == "cpu":
-        return memory.available().bytes // 4
+        return memory.available().bytes // 4  # the cpu tier and the page cache want the rest
     return int(torch.cuda.mem_get_info(device)[0])
 
 
@@ -155,6 +156,7 @@ class _Clock:
 
     def __init__(self, torch: Any, device: str) -> None:
         self._torch = torch
+        # One for each worker: on a shared stream, one worker would wait for the copies of others.
         self._stream = None
         if device != "cpu":
             self._stream = torch.cuda.Stream(device)

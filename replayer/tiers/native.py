@@ -66,6 +66,7 @@ class NativeObject:
     def extents(self) -> list[tuple[int, int]]:
         """List where the object is in its tier's room, as (start, bytes)."""
         first = self.struct.extent_list or ctypes.addressof(self.struct.extent)
+        # The list is the tier's, and valid while the tier holds the object.
         found = (Extent * self.struct.extents).from_address(first)
         return [(extent.start, extent.bytes) for extent in found]
 
@@ -152,4 +153,5 @@ class MemoryTier(NativeTier):
     def __init__(self, name: str, usable: int, size: int, arena: int = 0) -> None:
         unit = choose_unit(usable)
         super().__init__(_new_memory(arena, size // unit * unit, unit, name.encode()))
+        # The arena has padding: without a budget, objects could take more than was asked for.
         _set_budget(self._open_handle(), usable)

@@ -43,6 +43,7 @@ class Payload:
     """
 
     def __init__(self, seed: int, nonce: int = 0) -> None:
+        # Counter-based: every process of a run makes the same pool from the same key.
         pool = np.random.Philox(key=seed | nonce << 64).random_raw(BLOCK // 8)
         self.handle: int = _new(address(pool))
 

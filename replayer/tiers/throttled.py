@@ -31,6 +31,7 @@ class Throttle:
 
     def slow_down(self, tier: Tier) -> None:
         """Set the limits of a tier, before the run."""
+        # Compiled code waits by itself in moves that it makes; Python asks it to in all others.
         _set_throttle(tier.engine_handle, self.mib_s, self.write_mib_s or self.mib_s, self.latency_us)
 
     def as_dict(self) -> dict[str, float]:

@@ -45,17 +45,11 @@ def test_a_duration_cuts_off_an_exact_prefix(long_trace: Trace, tmp_path: Path, 
         assert log.select(columns).rows() == [(*row[:4], row[6]) for row in expected]
         assert info["executed_fingerprint"] == hashed(order, expected) != info["plan"]["plan_fingerprint"]
         assert info["executed"]["ops"] == executed
-        cut_s = info["window"]["cut_s"]
-        assert duration_s <= cut_s
-        assert info["window"] == {
-            "duration_s": duration_s,
-            "duration_by": "user",
-            "cut_s": cut_s,
-            "issued_s": issued / 1e9,
-            "drain_s": max(0, ended / 1e9 - duration_s),
-            "drain_limit_s": None,
-            "stopped_s": None,
-        }
+        window = info["window"]
+        assert window["cut_s"] >= window["duration_s"] == duration_s
+        assert window["issued_s"] == issued / 1e9
+        assert window["drain_s"] == max(0, ended / 1e9 - duration_s)
+        assert (window["drain_limit_s"], window["stopped_s"]) == (None, None)
         logs.append(log)
     same = [name for name in logs[0].columns if not name.endswith("_ns") and name not in ("worker", "waited_for")]
     common = min(len(log) for log in logs)
@@ -74,15 +68,9 @@ def test_what_was_issued_is_drained(tmp_path: Path) -> None:
     assert (info["status"], info["executed_ops"]) == ("complete", 2)
     assert log["move"].to_list() == ["store", "bypass"]
     start, end = log["start_ns"].to_list(), log["end_ns"].to_list()
-    assert 0.3 <= info["window"].pop("cut_s") < 0.4
-    assert info["window"] == {
-        "duration_s": 0.3,
-        "duration_by": "user",
-        "issued_s": start[1] / 1e9,
-        "drain_s": end[0] / 1e9 - 0.3,
-        "drain_limit_s": None,
-        "stopped_s": None,
-    }
+    window = info["window"]
+    assert 0.3 <= window["cut_s"] < 0.4
+    assert (window["issued_s"], window["drain_s"]) == (start[1] / 1e9, end[0] / 1e9 - 0.3)
     assert end[0] >= 800 * MS > end[1] >= 50 * MS
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from replayer.planning.order import read_order
 from replayer.planning.pace import Demand, Pace, PlanWindow, Span
-from tests.replayer.pacing.paced_runs import ORDERS, fingerprint, go, hashed, latency, options, plan_of, whole
+from tests.replayer.pacing.paced_runs import ORDERS, go, hashed, latency, options, plan_of
 from tracegen.schema import Trace
 
 
@@ -51,13 +51,6 @@ def test_more_ops_than_there_are_are_all(small_trace: Trace, tmp_path: Path, ord
         assert log["position"].n_unique() == small_trace.ops
 
 
-@pytest.mark.parametrize("ops", [1, 2, 77])
-def test_so_many_ops_of_a_placement_that_is_live(long_trace: Trace, tmp_path: Path, ops: int) -> None:
-    info, log = go(long_trace, tmp_path / "run", options(150, "live"), span=Span(ops=ops), throttles=latency(1))
-    assert (info["status"], info["executed_ops"], info["executed"]["ops"]) == ("complete", ops, ops)
-    assert log["position"].unique().to_list() == list(range(ops))
-
-
 def test_so_many_ops_and_so_many_seconds(long_trace: Trace, tmp_path: Path) -> None:
     """Whichever comes first."""
     info, _ = go(long_trace, tmp_path / "ops", span=Span(600, ops=100))
@@ -85,11 +78,3 @@ def test_what_a_run_executed_is_executed_again(long_trace: Trace, tmp_path: Path
     assert fast["executed"] == info["executed"]
     columns = ["position", "op_id", "seq", "op", "move", "key", "from_tier", "to_tier", "size_bytes", "new_tokens"]
     assert other.select(columns).rows() == log.filter(pl.col("position") < executed).select(columns).rows()
-
-
-def test_a_duration_after_the_end_cuts_nothing(long_trace: Trace, tmp_path: Path) -> None:
-    info, log = go(long_trace, tmp_path / "run", span=Span(600))
-    assert info["executed_ops"] == long_trace.ops
-    assert info["executed_fingerprint"] == info["plan"]["plan_fingerprint"] == fingerprint(whole(long_trace))
-    assert info["window"]["drain_s"] == 0
-    assert log["op_id"].n_unique() == long_trace.ops

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from replayer.arrangements.arrangement import WATERFALL, Arrangement
+from replayer.arrangements.arrangement import Arrangement
 from replayer.arrangements.loading import load_arrangement, parse_arrangement, shipped_names
 from replayer.options.recorded import read_options
 from replayer.planning.plan import Plan
@@ -84,13 +84,3 @@ def test_hits_on_the_end_of_a_chunk_leave_a_record_that_can_be_read(tmp_path: Pa
     assert plan is not None
     assert plan.hits.cpu == 10
     assert plan.recomputed_tokens == 0
-
-
-def test_runs_of_earlier_releases_have_the_waterfall(trace: Trace, tmp_path: Path) -> None:
-    info, _ = go(trace, tmp_path, options(6, 20))
-    content = run_json(tmp_path / "run")
-    del content["conditions"]["arrangement"]
-    save_run_json(tmp_path / "run", content)
-    _, again = read_options(tmp_path / "run", trace)
-    assert again.arrangement == WATERFALL
-    assert Plan(trace, again).simulate().plan_fingerprint == info["plan"]["plan_fingerprint"]
