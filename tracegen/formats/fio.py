@@ -43,11 +43,7 @@ UNNAMEABLE: Final = (":", ";", "#", "\n", "${")
 
 
 def write(export: Export, counts: Counter[str]) -> Chunks:
-    """Write the iolog, and next to it the job file, named like it with .fio.
-
-    Raises:
-        InputError: fio cannot use the path.
-    """
+    """Write the iolog, and next to it the job file, named like it with .fio."""
     log = export.output.resolve()
     if log.suffix == ".zst" or any(mark in str(log) for mark in UNNAMEABLE):
         problem = "fio reads only plain logs, whose paths contain no : ; # ${"

@@ -36,11 +36,7 @@ class Export:
 
 
 def check_bytes_per_token(name: str, bytes_per_token: int, *, is_counted: bool) -> None:
-    """Refuse bytes per token that a format needs and lacks, or has no use for.
-
-    Raises:
-        InputError: says which, or that an object's bytes might not fit 64 bits.
-    """
+    """Refuse bytes per token that a format needs and lacks, or has no use for."""
     if is_counted and bytes_per_token <= 0:
         remedy = "pass `bytes_per_token`, for example 131072 for llama3.1-8b in fp16"
         raise InputError(f"{name} counts bytes, a trace counts tokens", remedy)

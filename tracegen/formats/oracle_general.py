@@ -22,9 +22,6 @@ def write(export: Export, counts: Counter[str]) -> Chunks:
     """Write one record per write and read.
 
     It holds 8 bytes per record, because the next access is only known from later records.
-
-    Raises:
-        InputError: an object of 4 GiB or a time of 136 years does not fit.
     """
     next_access = _find_next_accesses(export)
     for batch in export.read_touches(counts, "records"):

@@ -34,11 +34,7 @@ Row = Mapping[str, Any]
 
 
 def parse_object(text: str) -> dict[str, Any]:
-    """Parse a JSON object.
-
-    Raises:
-        BadRowError: the text is something else.
-    """
+    """Parse a JSON object."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
