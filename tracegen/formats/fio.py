@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from tracegen.arrays import IdTable, Ints, first_rows
 from tracegen.errors import InputError
-from tracegen.formats.format import Chunks, Export, Format
+from tracegen.formats.export import Export
+from tracegen.formats.format import Chunks, Format
 from tracegen.outputs import open_output
 from tracegen.trace.columns import WRITE
 

@@ -13,8 +13,8 @@ from typing import Annotated, Final
 
 from msgspec import Meta
 
-from tracegen.formats.export import read_requests
-from tracegen.formats.format import Chunks, Export, Format
+from tracegen.formats.export import Export, read_requests
+from tracegen.formats.format import Chunks, Format
 from tracegen.formats.rows import Call, Rows
 from tracegen.formats.values import BadRowError, Row, check_block_count, parse_block_ids, parse_integer, parse_list
 

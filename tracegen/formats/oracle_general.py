@@ -13,7 +13,8 @@ import numpy as np
 from tracegen.arrays import IdTable, Ints
 from tracegen.describe.reuse import previous_rows
 from tracegen.errors import InputError
-from tracegen.formats.format import Chunks, Export, Format
+from tracegen.formats.export import Export
+from tracegen.formats.format import Chunks, Format
 
 RECORD: Final = np.dtype([("time", "<u4"), ("object", "<u8"), ("size", "<u4"), ("next", "<i8")])
 
