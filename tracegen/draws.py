@@ -137,9 +137,6 @@ def load_gaps(shape: float) -> tuple[int, ...]:
     regularised incomplete gamma function and q the quantiles of shape k.
     The spread within a bin is lost: the tables have 99.2, 99.7 and 99.8% of the variance of shapes
     0.1, 0.25 and 0.5.
-
-    Raises:
-        KeyError: the file has no column for the shape.
     """
     with FILE.open(newline="", encoding="ascii") as file:
         return tuple(int(row[f"shape_{shape}"]) for row in csv.DictReader(file))

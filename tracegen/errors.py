@@ -93,6 +93,8 @@ def quote_value(value: object) -> str:
         text = repr(value[:99] if isinstance(value, str) else value)
     except ValueError:  # 0xff… of more digits than Python prints
         return "a number of thousands of digits"
+    except RecursionError:  # what can be parsed may be nested too deep to be printed
+        return f"a {type(value).__name__}"
     return text if len(text) <= 60 else f"{text[:57]}…"
 
 

@@ -49,9 +49,6 @@ class Memory:
         """Refuse work that needs more bytes than there are, before it begins.
 
         `what` is the work, as in "the plan takes"; `shares` processes of this host do it at once.
-
-        Raises:
-            InputError: says what is needed and what there is.
         """
         if (self.bytes or self.limit) and needed > self.bytes // shares:
             problem = f"{what} {format_bytes(needed)}, but {self.format(shares)}"
@@ -63,9 +60,6 @@ def require_for_trace(ops: int, counts: Mapping[str, int], each: int, *, cycles:
 
     `ops` are those of all cycles, each with requests and keys of its own; `counts` are the metadata's,
     of one cycle. `each` is PLANNING or DESCRIBING.
-
-    Raises:
-        InputError: says what is needed and what there is.
     """
     ids = cycles * (counts.get("requests", 0) + counts.get("keys", 0))
     needed = min(ops, _BATCH) * _READING + ops * each + ids * _ID

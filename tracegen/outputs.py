@@ -91,9 +91,6 @@ def check_output(
 
     With `force` what exists is replaced if it is of the kind to be written. `setting` is the parameter
     that names the output.
-
-    Raises:
-        InputError: says why, and gives the remedy.
     """
     if not path.name or str(path) != str(path).encode(errors="replace").decode():
         problem = "not a name for a file"

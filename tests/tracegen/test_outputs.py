@@ -72,13 +72,3 @@ def test_a_dangling_link_is_not_replaced_unasked(run: Run, demo_trace: Path, tmp
         sentence(run("tracegen", *command, ok=False), "--force")
     sentence(run("tracegen", *export[:-1], f"{tmp_path}/\udcff.csv", ok=False), "not a name", "-o")
     assert all(path.is_symlink() for path in tmp_path.iterdir())
-
-
-def test_a_file_that_is_named_like_a_partial_one_is_kept(run: Run, demo_trace: Path, tmp_path: Path) -> None:
-    for name in ("t.parquet", "t.csv", "t.html"):
-        (tmp_path / f"{name}.partial").write_text("precious")
-    run("tracegen", "generate", DEMO, "-o", tmp_path / "t.parquet")
-    run("tracegen", "export", "mlcommons", demo_trace, "--bytes-per-token", 8, "-o", tmp_path / "t.csv")
-    run("tracegen", "info", demo_trace, "-o", tmp_path / "t.html")
-    assert {path.read_text() for path in tmp_path.glob("*.partial")} == {"precious"}
-    assert len(list(tmp_path.iterdir())) == 6

@@ -122,7 +122,7 @@ def export(format_: str, trace: Path, output: Path, force: bool, as_json: bool, 
     FORMAT is fio, kvcache-simulator, mlcommons, mooncake or oracle-general.
     """
     from tracegen.exchange.convert import export_trace
-    from tracegen.formats.format import Export
+    from tracegen.formats.export import Export
 
     counts = export_trace(format_, Export(open_checked(trace), output, force=force, **_drop_missing(flags)))
     if as_json:

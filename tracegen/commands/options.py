@@ -105,11 +105,7 @@ def drop_missing(flags: Mapping[str, object]) -> dict[str, Any]:
 
 
 def open_checked(path: Path) -> "Trace":
-    """Open a trace and check that it follows the format.
-
-    Raises:
-        InputError: it cannot be read, or breaks a rule of the format.
-    """
+    """Open a trace; refuse one that breaks a rule of the format."""
     trace = tracegen.read(path)
     trace.check()
     return trace

@@ -21,9 +21,6 @@ def scale_trace(trace: Trace, users: int, time: Fraction) -> Derivation:
     """Make copies of every user with objects of their own, and multiply all times.
 
     Objects of the sources system, common and rag are shared by all copies.
-
-    Raises:
-        InputError: a time does not fit the format.
     """
     is_shared = np.zeros(count_of(trace, "keys"), np.bool_)
     for batch in trace.batches():

@@ -25,11 +25,7 @@ class SliceRanges:
 
 
 def slice_trace(trace: Trace, ranges: SliceRanges) -> Derivation:
-    """Select whole requests; time, ids and turns are counted from the start of the slice.
-
-    Raises:
-        InputError: an object's first op in the slice is a delete.
-    """
+    """Select whole requests; time, ids and turns are counted from the start of the slice."""
     present: set[int] = set()
     for batch in _select_rows(trace, ranges):
         present.update(np.unique(batch["user_id"]).tolist())

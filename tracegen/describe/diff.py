@@ -11,11 +11,7 @@ from views.answer import Answer, Column, Table
 
 
 def compare_traces(a: Trace, b: Trace) -> Answer:
-    """Compare the ops of two traces, row by row and in total; `equal` of its data is whether they are.
-
-    Raises:
-        InputError: one of them cannot be read.
-    """
+    """Compare the ops of two traces, row by row and in total; `equal` of its data is whether they are."""
     facts_a, facts_b = describe(a), describe(b)
     compared = min(a.ops, b.ops)
     differing, first = _compare_rows(a, b, compared)

@@ -27,11 +27,7 @@ QUANTILES: Final = {"min": 0.0, "p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
 
 
 def describe(trace: Trace) -> Facts:
-    """Compute the facts about a trace, without its reuse distances.
-
-    Raises:
-        InputError: the trace cannot be read.
-    """
+    """Compute the facts about a trace, without its reuse distances."""
     require_for_trace(trace.ops, trace.metadata.counts, DESCRIBING, subject=trace.path)
     # Phases and sources as text, to be sorted by their names; tokens wide enough for sums.
     text = pl.col("op", "phase", "source").cast(pl.String)

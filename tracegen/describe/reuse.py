@@ -103,9 +103,6 @@ def measure_reuse(trace: Trace, touches_max: int = TOUCHES_MAX) -> Reuse:
     """Measure the reuse in a trace, sampling objects so that about `touches_max` touches are examined.
 
     The trace is read twice, batch by batch.
-
-    Raises:
-        InputError: the trace cannot be read.
     """
     threshold = min(_HASHES, -(-_HASHES * touches_max // trace.ops))
     samples: list[Columns] = []

@@ -53,11 +53,7 @@ class BlockObjects:
         return wanted // block_tokens
 
     def find(self, call: Call) -> list[int]:
-        """Return the objects of a call's blocks, in order; new names get new objects.
-
-        Raises:
-            InputError: an id that names content occurs twice in the call.
-        """
+        """Return the objects of a call's blocks, in order; new names get new objects."""
         ids = call.blocks or []
         tokens = self._count_tokens(call)
         is_partial = bool(tokens) and tokens[-1] < (self._block_tokens or 0)

@@ -15,7 +15,8 @@ from tracegen.errors import InputError, check_is_file
 from tracegen.exchange.importer import Importer
 from tracegen.exchange.options import ImportOptions
 from tracegen.formats import FORMATS
-from tracegen.formats.format import Export, Format, check_bytes_per_token
+from tracegen.formats.export import Export, check_bytes_per_token
+from tracegen.formats.format import Format
 from tracegen.formats.rows import DECODE_BATCH, Call, Rows
 from tracegen.formats.values import BadRowError
 from tracegen.outputs import TraceOutput, open_output

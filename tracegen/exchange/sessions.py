@@ -112,7 +112,8 @@ class SessionTable:
         self._jitter_ns = to_ns(options.jitter_s)
         self._sessions: dict[Hashable, ImportedSession | None] = {}
         self._users: dict[Hashable, int] = {}
-        self._open = _OpenSessions(options.seed)
+        # Those that a call of known length only may continue, by (tokens held, order of the last call).
+        self._open: list[tuple[int, int, ImportedSession]] = []
         self._drawn = 0
         self._admitted = 0
 
@@ -133,11 +134,25 @@ class SessionTable:
         return session
 
     def _guess(self, call: Call, order: int) -> ImportedSession | None:
+        """Remove and return the open session that a call continues, if any.
+
+        Of the sessions that have ended their last request, at most 10 minutes ago, and that hold
+        less than the prompt, it is the one that holds most, with probability 0.7.
+        """
         if call.blocks is not None or self._options.sessions == "none":
             return None
-        session = self._open.take(call.input_tokens, self._timeline.arrival(call), order)
-        self._counts["requests_in_guessed_sessions"] += session is not None
-        return session
+        bits = draw(self._options.seed, Purpose.SESSION_CONTINUED, [order])
+        if not chance(bits, CONTINUES)[0]:
+            return None
+        now_ns = self._timeline.arrival(call)
+        shorter = bisect_right(self._open, call.input_tokens - 1, key=lambda entry: entry[0])
+        for place in range(shorter - 1, -1, -1):
+            session = self._open[place][2]
+            if now_ns - IDLE_NS <= session.end_ns <= now_ns:
+                del self._open[place]
+                self._counts["requests_in_guessed_sessions"] += 1
+                return session
+        return None
 
     def _add(self) -> ImportedSession | None:
         """Draw a new session; None if the sample leaves it out."""
@@ -182,37 +197,8 @@ class SessionTable:
 
     def reopen(self, session: ImportedSession, held_tokens: int, order: int) -> None:
         """Let a later call of known length only continue a session that holds these tokens."""
-        self._open.add(session, held_tokens, order)
-
-
-class _OpenSessions:
-    """Sessions that a call of known length only may continue, by the tokens they hold."""
-
-    def __init__(self, seed: int) -> None:
-        self._seed = seed
-        # Sorted by (tokens held, order of the last call).
-        self._open: list[tuple[int, int, ImportedSession]] = []
-
-    def add(self, session: ImportedSession, held_tokens: int, order: int) -> None:
-        """Add a session; if there are too many, drop the half that has been idle longest."""
         insort(self._open, (held_tokens, order, session))
         if len(self._open) > OPEN_SESSIONS:
+            # Drop the half that has been idle longest.
             by_end = sorted(self._open, key=lambda entry: entry[2].end_ns)
             self._open = sorted(by_end[OPEN_SESSIONS // 2 :])
-
-    def take(self, prompt_tokens: int, now_ns: int, order: int) -> ImportedSession | None:
-        """Remove and return the session that a call continues, if any.
-
-        Of the sessions that have ended their last request, at most 10 minutes ago, and that hold
-        less than the prompt, it is the one that holds most, with probability 0.7.
-        """
-        bits = draw(self._seed, Purpose.SESSION_CONTINUED, [order])
-        if not chance(bits, CONTINUES)[0]:
-            return None
-        shorter = bisect_right(self._open, prompt_tokens - 1, key=lambda entry: entry[0])
-        for place in range(shorter - 1, -1, -1):
-            session = self._open[place][2]
-            if now_ns - IDLE_NS <= session.end_ns <= now_ns:
-                del self._open[place]
-                return session
-        return None

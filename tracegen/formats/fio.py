@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from tracegen.arrays import IdTable, Ints, first_rows
 from tracegen.errors import InputError
-from tracegen.formats.format import Chunks, Export, Format
+from tracegen.formats.export import Export
+from tracegen.formats.format import Chunks, Format
 from tracegen.outputs import open_output
 from tracegen.trace.columns import WRITE
 
@@ -43,11 +44,7 @@ UNNAMEABLE: Final = (":", ";", "#", "\n", "${")
 
 
 def write(export: Export, counts: Counter[str]) -> Chunks:
-    """Write the iolog, and next to it the job file, named like it with .fio.
-
-    Raises:
-        InputError: fio cannot use the path.
-    """
+    """Write the iolog, and next to it the job file, named like it with .fio."""
     log = export.output.resolve()
     if log.suffix == ".zst" or any(mark in str(log) for mark in UNNAMEABLE):
         problem = "fio reads only plain logs, whose paths contain no : ; # ${"

@@ -3,52 +3,9 @@
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Final
 
-import numpy as np
-
-from tracegen.errors import InputError
+from tracegen.formats.export import Export
 from tracegen.formats.rows import Call, Rows
-from tracegen.trace.columns import DELETE, Columns, take_rows
-from tracegen.trace.reading import Trace
-
-BYTES_PER_TOKEN_MAX: Final = 2**32 - 1
-
-
-@dataclass(frozen=True)
-class Export:
-    """An export of a trace."""
-
-    trace: Trace  # the trace
-    output: Path  # the file to write
-    bytes_per_token: int = 0  # bytes of a token, for formats that count bytes; 0: not given
-    force: bool = False  # replace the output
-
-    def read_touches(self, counts: Counter[str], name: str) -> Iterator[Columns]:
-        """Yield the writes and reads, with their `bytes`; count them under `name`, and deletes."""
-        counts.update({name: 0, "deletes_left_out": 0})
-        for batch in self.trace.batches():
-            rows = take_rows(batch, batch["op"] != DELETE)
-            touches = len(rows["op"])
-            counts.update({name: touches, "deletes_left_out": len(batch["op"]) - touches})
-            yield rows | {"bytes": rows["tokens"].astype(np.int64) * self.bytes_per_token}
-
-
-def check_bytes_per_token(name: str, bytes_per_token: int, *, is_counted: bool) -> None:
-    """Refuse bytes per token that a format needs and lacks, or has no use for.
-
-    Raises:
-        InputError: says which, or that an object's bytes might not fit 64 bits.
-    """
-    if is_counted and bytes_per_token <= 0:
-        remedy = "pass `bytes_per_token`, for example 131072 for llama3.1-8b in fp16"
-        raise InputError(f"{name} counts bytes, a trace counts tokens", remedy)
-    if bytes_per_token and not is_counted:
-        raise InputError(f"{name} counts tokens, not bytes", "leave out `bytes_per_token`")
-    if bytes_per_token > BYTES_PER_TOKEN_MAX:
-        raise InputError("must be from 1 to 2^32 - 1", subject=bytes_per_token, setting="bytes_per_token")
-
 
 Reader = Callable[[Rows], Iterator[Call]]
 """Yields the requests of a file.

@@ -9,14 +9,17 @@ number per block, optional), output_length (optional). Requests are in order, al
 import json
 from collections import Counter
 from collections.abc import Iterator
-from typing import Final
+from typing import Annotated, Final
 
-from tracegen.formats.export import read_requests
-from tracegen.formats.format import Chunks, Export, Format
+from msgspec import Meta
+
+from tracegen.formats.export import Export, read_requests
+from tracegen.formats.format import Chunks, Format
 from tracegen.formats.rows import Call, Rows
-from tracegen.formats.values import BadRowError, Row, check_block_count, parse_block_ids, parse_integer
+from tracegen.formats.values import BadRowError, Row, check_block_count, parse_block_ids, parse_integer, parse_list
 
 _BLOCK_TOKENS: Final = 512
+_BlockTokens = list[Annotated[int, Meta(ge=1, lt=2**31)]]
 
 
 def read(rows: Rows) -> Iterator[Call]:
@@ -45,13 +48,12 @@ def read(rows: Rows) -> Iterator[Call]:
 
 
 def _parse_block_tokens(row: Row, blocks: int) -> list[int] | None:
-    tokens = row.get("block_tokens")
-    if tokens is None:
+    if row.get("block_tokens") is None:
         return None
-    is_list = isinstance(tokens, list) and len(tokens) == blocks
-    if not is_list or not all(type(count) is int and 0 < count < 2**31 for count in tokens):
-        raise BadRowError("block_tokens", "not a list of one token count per block")
-    return list(tokens)
+    tokens = parse_list(row, "block_tokens", _BlockTokens)
+    if len(tokens) != blocks:
+        raise BadRowError("block_tokens", "not one token count per block")
+    return tokens
 
 
 def write(export: Export, counts: Counter[str]) -> Chunks:

@@ -19,7 +19,8 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import Final
 
-from tracegen.formats.format import Chunks, Export, Format
+from tracegen.formats.export import Export
+from tracegen.formats.format import Chunks, Format
 from tracegen.formats.rows import DECODE_BATCH, Call, Rows
 from tracegen.formats.values import TIME_MAX, BadRowError, TextFields, parse_integer, parse_nanoseconds
 from tracegen.trace.columns import DECODE, PREFILL, READ, WRITE

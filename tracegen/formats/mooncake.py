@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import Final
 
-from tracegen.formats.export import Request, format_decimal, read_requests
-from tracegen.formats.format import Chunks, Export, Format
+from tracegen.formats.export import Export, Request, format_decimal, read_requests
+from tracegen.formats.format import Chunks, Format
 from tracegen.formats.rows import Call, Rows
 from tracegen.formats.values import (
     BadRowError,

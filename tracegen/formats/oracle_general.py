@@ -13,7 +13,8 @@ import numpy as np
 from tracegen.arrays import IdTable, Ints
 from tracegen.describe.reuse import previous_rows
 from tracegen.errors import InputError
-from tracegen.formats.format import Chunks, Export, Format
+from tracegen.formats.export import Export
+from tracegen.formats.format import Chunks, Format
 
 RECORD: Final = np.dtype([("time", "<u4"), ("object", "<u8"), ("size", "<u4"), ("next", "<i8")])
 
@@ -22,9 +23,6 @@ def write(export: Export, counts: Counter[str]) -> Chunks:
     """Write one record per write and read.
 
     It holds 8 bytes per record, because the next access is only known from later records.
-
-    Raises:
-        InputError: an object of 4 GiB or a time of 136 years does not fit.
     """
     next_access = _find_next_accesses(export)
     for batch in export.read_touches(counts, "records"):

@@ -107,11 +107,7 @@ class Rows:
                     yield number, line
 
     def objects(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Yield (line, object) of a file of JSON objects, one a line; other lines are bad rows.
-
-        Raises:
-            InputError: as `table`.
-        """
+        """Yield (line, object) of a file of JSON objects, one a line; other lines are bad rows."""
         for number, line in self.lines():
             with self.row(number):
                 yield number, parse_object(_decode(line))

@@ -4,9 +4,14 @@ import json
 import re
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any, Final
+from typing import Annotated, Any, Final
+
+import msgspec
+
+from tracegen.errors import quote_value
 
 TIME_MAX: Final = 1 << 62  # nanoseconds, 146 years: sums of two times stay within 64 bits
+BlockIds = list[Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]]
 TOKENS_MAX: Final = 1 << 28  # per request: over 100 times the longest context there is
 # Exponents and digits are limited, so that no arithmetic on a number can overflow or take long.
 _NUMBER: Final = re.compile(r"[+-]?\d{1,40}(\.\d{0,40})?([eE][+-]?\d{1,3})?", re.ASCII)
@@ -29,11 +34,7 @@ Row = Mapping[str, Any]
 
 
 def parse_object(text: str) -> dict[str, Any]:
-    """Parse a JSON object.
-
-    Raises:
-        BadRowError: the text is something else.
-    """
+    """Parse a JSON object."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -53,9 +54,9 @@ def parse_integer(row: Row, *names: str, least: int = 0, most: int = TOKENS_MAX)
     name, value = _first_value(row, names)
     number = value if type(value) is int else _parse_decimal(row, name, value)
     if not least <= number <= most:
-        raise BadRowError(name, f"{_quote(value)} is not from {least} to {most}")
+        raise BadRowError(name, f"{quote_value(value)} is not from {least} to {most}")
     if number != int(number):
-        raise BadRowError(name, f"{_quote(value)} is not a whole number")
+        raise BadRowError(name, f"{quote_value(value)} is not a whole number")
     return int(number)
 
 
@@ -69,7 +70,7 @@ def parse_nanoseconds(row: Row, *names: str, unit: int) -> int:
     name, value = _first_value(row, names)
     number = _parse_decimal(row, name, value) * unit
     if not 0 <= number < TIME_MAX:
-        raise BadRowError(name, f"{_quote(value)} is negative or too large for a time")
+        raise BadRowError(name, f"{quote_value(value)} is negative or too large for a time")
     return int(number.to_integral_value())
 
 
@@ -80,14 +81,18 @@ def parse_block_ids(row: Row, name: str = "hash_ids", *, unique: bool = True) ->
         BadRowError: it is not a list of whole numbers from 0 to 2^63 - 1, or an id occurs twice and
             `unique` is true.
     """
-    ids = row.get(name)
-    if not isinstance(ids, list) or not all(type(item) is int for item in ids):
-        raise BadRowError(name, "not a list of whole numbers")
-    if ids and not (min(ids) >= 0 and max(ids) < 2**63):
-        raise BadRowError(name, "an id is not from 0 to 2^63 - 1")
+    ids = parse_list(row, name, BlockIds)
     if unique and len(set(ids)) != len(ids):
         raise BadRowError(name, "an id occurs twice in one request")
     return ids
+
+
+def parse_list(row: Row, name: str, kind: type[list[int]]) -> list[int]:
+    """Return the list of whole numbers under `name`; a BadRowError says how it differs from its type."""
+    try:
+        return msgspec.convert(row.get(name), kind)
+    except msgspec.ValidationError as error:
+        raise BadRowError(name, str(error)) from None
 
 
 def check_block_count(blocks: int, tokens: int, size: int, *, tail: bool) -> None:
@@ -100,15 +105,8 @@ def _parse_decimal(row: Row, name: str, value: object) -> Decimal:
     is_text = isinstance(row, TextFields) and isinstance(value, str)
     text = str(value).strip() if type(value) in (int, float) or is_text else ""
     if not _NUMBER.fullmatch(text):
-        raise BadRowError(name, f"{_quote(value)} is not a number, or has too many digits")
+        raise BadRowError(name, f"{quote_value(value)} is not a number, or has too many digits")
     return Decimal(text)
-
-
-def _quote(value: object) -> str:
-    """Quote a value for a message; a nested value may be too deep to print, so name its type."""
-    if isinstance(value, str | int | float):
-        return repr(str(value)[:40])
-    return f"a {type(value).__name__}"
 
 
 def _first_value(row: Row, names: tuple[str, ...]) -> tuple[str, Any]:

@@ -206,11 +206,7 @@ class Recipe(Decoding):
         return not self.block_tokens if self.decode_reads is None else self.decode_reads
 
     def check(self) -> None:
-        """Refuse values that fit their keys and make no trace together.
-
-        Raises:
-            InputError: names the key, the value and what it must be.
-        """
+        """Refuse values that fit their keys and make no trace together."""
         for key, low, high in _list_ranges(self):
             if low > high:
                 raise InputError(f"recipe key {key} = [{low}, {high}] must be [low, high]")

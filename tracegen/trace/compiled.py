@@ -9,11 +9,7 @@ import importlib.util
 
 
 def library(name: str) -> ctypes.CDLL:
-    """Load the compiled library of a package, for example `tracegen._core`.
-
-    Raises:
-        ImportError: the library has not been built.
-    """
+    """Load the compiled library of a package, for example `tracegen._core`."""
     spec = importlib.util.find_spec(name)
     if spec is None or spec.origin is None:
         problem = f"the compiled library {name} is missing"

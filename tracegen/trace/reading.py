@@ -162,11 +162,7 @@ class Trace:
         return decoded.astype(np.uint8)
 
     def violations(self) -> TraceCheck:
-        """Find the violations of the format.
-
-        Raises:
-            InputError: as `batches`.
-        """
+        """Find the violations of the format."""
         found = TraceCheck(self.ops, self.metadata)
         for batch in self.batches():
             found.feed(batch)
@@ -174,20 +170,13 @@ class Trace:
         return found
 
     def check(self) -> None:
-        """Refuse the trace if it breaks the format.
-
-        Raises:
-            InputError: names the first violation and counts the others.
-        """
+        """Refuse the trace if it breaks the format, naming the first violation."""
         self._refuse(self.violations())
 
     def checked_batches(self, size: int) -> Iterator[Columns]:
         """Yield the ops as `batches` does, each batch once it is checked.
 
         The trace as a whole is checked at the end.
-
-        Raises:
-            InputError: as `batches` and `check`.
         """
         found = TraceCheck(self.ops, self.metadata)
         with ThreadPoolExecutor(1) as pool:

@@ -65,11 +65,7 @@ class Schedule:
             self._schedule(self._clock.first_sessions())
 
     def requests(self, users: Ints) -> Iterator[Requests]:
-        """Yield the requests in order, in batches, with the trace's numbers of these users and of sessions.
-
-        Raises:
-            InputError: the trace would last longer than its times can tell.
-        """
+        """Yield the requests in order, in batches, with the trace's numbers of these users and of sessions."""
         for turns in self.batches():
             session, _ = self._sessions.number(turns.slot)
             user = np.searchsorted(users, turns.user)
@@ -84,11 +80,7 @@ class Schedule:
                 )
 
     def batches(self) -> Iterator[Turns]:
-        """Yield the turns in order, in batches.
-
-        Raises:
-            InputError: the trace would last longer than its times can tell.
-        """
+        """Yield the turns in order, in batches."""
         # A user may run out of sessions before others: go on until no turns and no users are left.
         while len(self._pending) or (self._clock.frontier_ns < NEVER_NS).any():
             turns = self._limit(self._take_ready())

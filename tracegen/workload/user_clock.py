@@ -43,11 +43,7 @@ class Arrivals:
         self._hours = [round(Fraction(str(rate)) * _NANO) for rate in recipe.hourly_rates]
 
     def times(self, session: Ints) -> Ints:
-        """Return the arrival times of these sessions in ns; shape (sessions,).
-
-        Raises:
-            InputError: a session arrives after more than 70 years.
-        """
+        """Return the arrival times of these sessions in ns; shape (sessions,)."""
         block, place = np.divmod(session, BLOCK)
         wanted = np.unique(block)
         for number in wanted.tolist():

@@ -8,7 +8,7 @@ import polars as pl
 
 from tracegen.exchange import convert
 from tracegen.formats import FORMATS
-from tracegen.formats.format import Export
+from tracegen.formats.export import Export
 from tracegen.schema import Trace
 
 STEPS = [("w", 0, 5), ("w", 1, 7), ("r", 0, 5), ("d", 1, 7), ("x", 0, 5), ("r", 1, 7), ("r", 1, 7)]

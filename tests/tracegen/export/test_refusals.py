@@ -53,14 +53,6 @@ def test_formats_of_bytes_require_bytes_per_token(format_: str, number: int, sma
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("format_", ["mooncake", "fio"])
-@pytest.mark.parametrize("name", ["none/o", "o" * 300])
-def test_an_output_that_cannot_be_written_is_one_error(format_: str, name: str, blocks: Trace, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="choose another place"):
-        export_trace(format_, blocks, tmp_path / name)
-    assert not list(tmp_path.iterdir())
-
-
 @pytest.mark.parametrize("format_", EXPORTS)
 @pytest.mark.parametrize("error", [KeyboardInterrupt, InputError("damaged"), OSError(28, "No space left on device")])
 def test_no_partial_file_stays(
