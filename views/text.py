@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from tracegen.errors import escape_controls
 from views.answer import Answer, DoubtLine, Figure, Table
 from views.numbers import format_alike, format_plain, format_ratio, get_unit_word
-from views.tables import align, align_table, find_numeric, list_cells
+from views.tables import align, find_numeric, list_cells
 
 
 def split_figure(figure: Figure) -> tuple[str, str, str]:
@@ -46,7 +46,7 @@ def _list_lines(answer: Answer) -> Iterator[str]:
         if table.rows and not table.is_folded:
             yield ""
             yield table.title
-            yield from (f"  {line}" for line in align_table(table))
+            yield from (f"  {line}" for line in align(list_cells(table), find_numeric(table), table.marked))
             yield from (f"  {note}" for note in table.notes)
     if answer.doubts:
         yield ""

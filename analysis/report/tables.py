@@ -19,7 +19,7 @@ from analysis.summary.run_summary import is_thin, note
 from replayer.schema import TIERS, Conditions, Machine, to_plain
 from tracegen.errors import format_count
 from views.answer import Column, Table
-from views.numbers import ABSENT, format_alike, format_bytes, format_number, get_unit_word
+from views.numbers import ABSENT, format_alike, format_number, format_value, get_unit_word
 
 HEADLINES: Final = "Headline figures"
 OTHERS: Final = "Other distributions"
@@ -277,7 +277,7 @@ def _format_setting(name: str, value: object) -> str:
         return ", ".join(map(str, value))
     if value is None and name.startswith("usable_bytes"):
         return "unlimited"
-    size = f" ({format_bytes(value)})" if "bytes" in name and isinstance(value, int) and value >= 1024 else ""
+    size = f" ({format_value(value, 'bytes')})" if "bytes" in name and isinstance(value, int) and value >= 1024 else ""
     return format_number(value) + size
 
 
