@@ -70,11 +70,11 @@ def format_ratio(ratio: float, low: float | None = None, high: float | None = No
 
     They are those that half the interval supports; without one the ratio has three digits.
     """
-    size = math.floor(math.log10(ratio))
+    first = -math.floor(math.log10(ratio))  # the decimal place of its first digit
     if low is None or high is None:
-        return f"{ratio:.{min(max(2 - size, 0), _MOST_DECIMALS)}f} ×", ABSENT
-    digits = -math.floor(math.log10(max((high - low) / 2, 1e-4)))
-    decimals = min(max(digits, 1 - size if size < 0 else 0), 3)
+        return f"{ratio:.{min(max(first + 2, 0), _MOST_DECIMALS)}f} ×", ABSENT
+    wanted = -math.floor(math.log10(max((high - low) / 2, 1e-4)))
+    decimals = min(max(wanted, first + 1 if first > 0 else 0), 3)
     # An interval that excludes 1 must not look as if it ended there.
     while not low <= 1 <= high and decimals <= _MOST_DECIMALS and 1 in (round(low, decimals), round(high, decimals)):
         decimals += 1

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Final
 
 from tracegen.errors import escape_controls
-from views.answer import Cell, Column, Table
+from views.answer import Answer, Cell, Column, Table
 from views.numbers import ABSENT, format_alike, format_number
 
 # Characters of a line, and the least of a sentence in its last column
@@ -14,6 +14,11 @@ _LINE: Final = 118
 _SENTENCE: Final = 50
 # Paths and flags stay whole, to be copied
 _WRAP: Final = partial(textwrap.wrap, break_long_words=False, break_on_hyphens=False)
+
+
+def list_shown(answer: Answer) -> list[Table]:
+    """Return the tables that text and JSON have: those that say something and are not folded."""
+    return [table for table in answer.tables if table.rows and not table.is_folded]
 
 
 def list_cells(table: Table) -> list[list[str]]:

@@ -19,7 +19,6 @@ from analysis.comparison.trials import (
     describe_differing,
     drop_followers,
     find_differing,
-    format_condition,
     is_varied,
     name_condition,
 )
@@ -181,7 +180,7 @@ def _check_tiers(trials: Sequence[Trial], vary: Sequence[str]) -> None:
 
 
 def _list_values(name: str, conditions: Sequence[ConditionTexts]) -> str:
-    return f"{name} {' and '.join(sorted({format_condition(name, run.get(name)) for run in conditions}))}"
+    return f"{name} {' and '.join(sorted({describe_condition(name, run.get(name)) for run in conditions}))}"
 
 
 def name_configurations(keys: Sequence[Key], groups: Mapping[Key, Sequence[Trial]]) -> dict[Key, str]:

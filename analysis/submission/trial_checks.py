@@ -2,7 +2,7 @@
 
 import itertools
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -74,12 +74,9 @@ def check_conditions(package: Package, trials: Sequence[PackagedTrial]) -> Probl
             actual = to_plain(info.conditions)
             for name in sorted({*actual, *required}):
                 if actual.get(name, ...) != required.get(name, ...):
-                    ran = f"{trial.name}/rank_{rank} ran with {name} = {_format_value(actual, name)}"
-                    yield f"{ran}; {source} {_format_value(required, name)}"
-
-
-def _format_value(values: Mapping[str, Any], name: str) -> str:
-    return json.dumps(values[name]) if name in values else "nothing"
+                    pair = (actual, required)
+                    ran, wanted = (json.dumps(one[name]) if name in one else "nothing" for one in pair)
+                    yield f"{trial.name}/rank_{rank} ran with {name} = {ran}; {source} {wanted}"
 
 
 def check_system(trials: Trials) -> Problems:
