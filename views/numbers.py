@@ -70,15 +70,22 @@ def format_ratio(ratio: float, low: float | None = None, high: float | None = No
 
     They are those that half the interval supports; without one the ratio has three digits.
     """
-    first = -math.floor(math.log10(ratio))  # the decimal place of its first digit
+    place = -math.floor(math.log10(ratio))  # of its first digit, counted in decimals
     if low is None or high is None:
-        return f"{ratio:.{min(max(first + 2, 0), _MOST_DECIMALS)}f} ×", ABSENT
+        return f"{ratio:.{min(max(place + 2, 0), _MOST_DECIMALS)}f} ×", ABSENT
+    least = place + 1 if place > 0 else 0
+    decimals = _support_decimals(low, high, least)
+    return f"{ratio:.{decimals}f} ×", f"{low:.{decimals}f} to {high:.{decimals}f}"
+
+
+def _support_decimals(low: float, high: float, least: int) -> int:
+    """Return the decimals that half an interval supports."""
     wanted = -math.floor(math.log10(max((high - low) / 2, 1e-4)))
-    decimals = min(max(wanted, first + 1 if first > 0 else 0), 3)
+    decimals = min(max(wanted, least), 3)
     # An interval that excludes 1 must not look as if it ended there.
     while not low <= 1 <= high and decimals <= _MOST_DECIMALS and 1 in (round(low, decimals), round(high, decimals)):
         decimals += 1
-    return f"{ratio:.{decimals}f} ×", f"{low:.{decimals}f} to {high:.{decimals}f}"
+    return decimals
 
 
 def get_unit_word(unit: str) -> str:

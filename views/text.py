@@ -66,14 +66,13 @@ def _describe_doubt(doubt: DoubtLine) -> str:
 
 def render_markdown(answer: Answer) -> str:
     """Return an answer as Markdown."""
-    return "\n".join(_list_markdown(answer)) + "\n"
+    title, sentence, *subject = map(escape_markdown, (answer.title, answer.sentence, *answer.subject))
+    state = f"**{answer.state}** " if answer.state else ""
+    head = (f"## {title}", "", *(f"{line}  " for line in subject), "", f"{state}{sentence}", "")
+    return "\n".join([*head, *_list_markdown(answer)]) + "\n"
 
 
 def _list_markdown(answer: Answer) -> Iterator[str]:
-    title, sentence, *subject = map(escape_markdown, (answer.title, answer.sentence, *answer.subject))
-    yield from (f"## {title}", "", *(f"{line}  " for line in subject), "")
-    yield f"**{answer.state}** {sentence}" if answer.state else sentence
-    yield ""
     for figure in answer.figures:
         label, value, remarks = map(escape_markdown, list_figure(figure))
         yield f"- {label}: **{value}** ({remarks})" if remarks else f"- {label}: **{value}**"

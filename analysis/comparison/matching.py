@@ -16,6 +16,7 @@ from analysis.comparison.trials import (
     check_common_plan,
     check_varied,
     conditions_of,
+    describe_condition,
     describe_differing,
     drop_followers,
     find_differing,

@@ -2,7 +2,7 @@
 
 import itertools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -74,9 +74,12 @@ def check_conditions(package: Package, trials: Sequence[PackagedTrial]) -> Probl
             actual = to_plain(info.conditions)
             for name in sorted({*actual, *required}):
                 if actual.get(name, ...) != required.get(name, ...):
-                    pair = (actual, required)
-                    ran, wanted = (json.dumps(one[name]) if name in one else "nothing" for one in pair)
-                    yield f"{trial.name}/rank_{rank} ran with {name} = {ran}; {source} {wanted}"
+                    ran = f"{trial.name}/rank_{rank} ran with {name} = {_quote(actual, name)}"
+                    yield f"{ran}; {source} {_quote(required, name)}"
+
+
+def _quote(values: Mapping[str, Any], name: str) -> str:
+    return json.dumps(values[name]) if name in values else "nothing"
 
 
 def check_system(trials: Trials) -> Problems:
