@@ -8,7 +8,7 @@ from typing import Final
 
 from tracegen.control_groups import list_groups, read_numbers
 from tracegen.errors import InputError
-from views.numbers import format_bytes
+from views.numbers import format_value
 
 PLANNING: Final = 64
 DESCRIBING: Final = 200
@@ -31,11 +31,6 @@ class Memory:
     bytes: int  # 0 if the kernel does not say
     limit: str | None = None  # what allows less than is free, in words: a control group's file, or `ulimit -v`
 
-    def format(self, shares: int = 1) -> str:
-        """Format the memory, or one of several equal shares of it, as a clause."""
-        limit = f" ({self.limit})" if self.limit else ""
-        return f"{format_bytes(self.bytes // shares)} of memory are available{limit}"
-
     def require(
         self,
         needed: int,
@@ -51,7 +46,9 @@ class Memory:
         `what` is the work, as in "the plan takes"; `shares` processes of this host do it at once.
         """
         if (self.bytes or self.limit) and needed > self.bytes // shares:
-            problem = f"{what} {format_bytes(needed)}, but {self.format(shares)}"
+            takes, has = (format_value(size, "bytes") for size in (needed, self.bytes // shares))
+            limit = f" ({self.limit})" if self.limit else ""
+            problem = f"{what} {takes}, but {has} of memory are available{limit}"
             raise InputError(problem, remedy, subject=subject, setting=setting)
 
 
@@ -74,7 +71,9 @@ def meminfo(name: str) -> int:
 
 
 def available(
-    groups: Path = Path("/proc/self/cgroup"), mounts: Path = Path("/proc/self/mountinfo"), root: Path = Path("/")
+    groups: Path = Path("/proc/self/cgroup"),
+    mounts: Path = Path("/proc/self/mountinfo"),
+    root: Path = Path("/"),
 ) -> Memory:
     """Return the least of what the kernel calls available and what each limit leaves.
 

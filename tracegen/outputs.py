@@ -93,8 +93,7 @@ def check_output(
     that names the output.
     """
     if not path.name or str(path) != str(path).encode(errors="replace").decode():
-        problem = "not a name for a file"
-        raise InputError(problem, "choose another", subject=repr(str(path)), setting=setting)
+        raise InputError("not a name for a file", "choose another", subject=repr(str(path)), setting=setting)
     try:
         is_taken = path.exists() or path.is_symlink()  # a link to nothing is somebody's, too
     except OSError as error:  # the name is too long

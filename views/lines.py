@@ -37,9 +37,8 @@ def draw_lines(drawing: Drawing) -> tuple[Drawn, pl.DataFrame]:
         rows = _hold_last_values(rows)
     base = alt.Chart(ROWS).encode(x=_make_x(drawing, rows, width), y=_make_y(chart.y, rows, "y"))
     whole = alt.layer(*_make_layers(drawing, base, rows, (width, height)))
+    is_shared = chart.y.is_log or chart.y.is_share or chart.y.domain is not None
     whole = whole.properties(width=width, height=height)
-    y = chart.y
-    is_shared = y.is_log or y.is_share or y.domain is not None
     return arrange_panels(whole, panels, columns, is_shared=is_shared), rows
 
 

@@ -6,10 +6,13 @@ from typing import Final
 
 ABSENT: Final = "–"
 _MOST_DECIMALS: Final = 4
-_SIZES: Final = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
-_TIMES: Final = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
-_WORDLESS: Final = ("share", "ratio", "bytes", "s")
-"""Units whose numbers carry their unit themselves."""
+_BYTES: Final = ("PiB", "TiB", "GiB", "MiB", "KiB")
+_SCALES: Final = {
+    "bytes": tuple((1024.0 ** (5 - place), name) for place, name in enumerate(_BYTES)),
+    "s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")),
+}
+# Units whose numbers carry their unit themselves
+_WORDLESS: Final = ("share", "change", "ratio", *_SCALES)
 
 
 def format_number(value: object) -> str:
@@ -26,51 +29,23 @@ def format_number(value: object) -> str:
 
 
 def format_value(value: float | None, unit: str = "") -> str:
-    """Format a value with its unit; a share in percent, bytes in the unit that keeps it short."""
+    """Format a value with its unit; a share in percent, bytes and seconds in the unit that keeps them short."""
     if value is None:
         return "not measured"
     return f"{format_plain(value, unit)} {get_unit_word(unit)}".strip()
 
 
 def format_plain(value: float, unit: str) -> str:
-    """Format a value without the word of its unit; shares, ratios, bytes and times have theirs."""
-    if unit == "share":
-        return f"{value:.1%}"
+    """Format a value without the word of its unit; shares, changes, ratios, bytes and times have theirs."""
+    if unit in ("share", "change"):
+        return f"{value:+.1%}" if unit == "change" else f"{value:.1%}"
     if unit == "ratio":
         return f"{value:.3g} ×"
-    if unit == "bytes":
-        return format_bytes(value)
-    return format_time(value) if unit == "s" else format_number(value)
-
-
-def format_bytes(size: float) -> str:
-    """Format a number of bytes in the binary unit that suits it."""
-    power = min(int(math.log2(abs(size)) // 10), len(_SIZES) - 1) if abs(size) >= 1024 else 0
-    return f"{size / 1024**power:,.4g} {_SIZES[power]}"
-
-
-def format_time(seconds: float) -> str:
-    """Format a time in the unit that leaves a digit before the point."""
-    if not seconds or abs(seconds) >= 1:
-        return f"{format_number(seconds)} s"
-    size, unit = next((pair for pair in _TIMES if abs(seconds) >= pair[0]), _TIMES[-1])
-    return f"{seconds / size:,.3g} {unit}"
-
-
-def choose_decimals(values: Iterable[float | None], largest: int = 3, smallest: int = 2) -> int:
-    """Return the decimals that numbers shown together share.
-
-    Args:
-        values: the numbers; None, 0 and what is not finite do not count.
-        largest: significant digits that the largest number needs at least.
-        smallest: significant digits that the smallest number needs at least.
-    """
-    known = [abs(value) for value in values if value is not None and math.isfinite(value) and value]
-    if not known:
-        return 0
-    ends = ((max(known), largest), (min(known), smallest))
-    wanted = max(digits - 1 - math.floor(math.log10(value)) for value, digits in ends)
-    return min(max(wanted, 0), _MOST_DECIMALS)
+    if unit not in _SCALES:
+        return format_number(value)
+    size, name = next((pair for pair in _SCALES[unit] if abs(value) >= pair[0]), (1.0, unit))
+    # A part of a second was measured, and its fourth digit is noise; bytes were counted.
+    return f"{value / size:.3g} {name}" if size < 1 else f"{format_number(value / size)} {name}"
 
 
 def format_alike(values: Iterable[float | None], unit: str = "") -> list[str]:
@@ -78,9 +53,16 @@ def format_alike(values: Iterable[float | None], unit: str = "") -> list[str]:
     listed = list(values)
     if unit in _WORDLESS:
         return [ABSENT if value is None else format_plain(value, unit) for value in listed]
-    is_whole = all(value is None or float(value).is_integer() for value in listed)
-    decimals = 0 if is_whole else choose_decimals(listed)
+    decimals = _choose_decimals([abs(value) for value in listed if value and math.isfinite(value)])
     return [ABSENT if value is None else f"{value:,.{decimals}f}" for value in listed]
+
+
+def _choose_decimals(sizes: list[float]) -> int:
+    """Return the decimals that give the largest number three significant digits and the smallest two."""
+    if all(size.is_integer() for size in map(float, sizes)):
+        return 0
+    wanted = max(2 - math.floor(math.log10(max(sizes))), 1 - math.floor(math.log10(min(sizes))))
+    return min(max(wanted, 0), _MOST_DECIMALS)
 
 
 def format_ratio(ratio: float, low: float | None = None, high: float | None = None) -> tuple[str, str]:
@@ -88,15 +70,22 @@ def format_ratio(ratio: float, low: float | None = None, high: float | None = No
 
     They are those that half the interval supports; without one the ratio has three digits.
     """
-    size = math.floor(math.log10(ratio))
+    place = -math.floor(math.log10(ratio))  # of its first digit, counted in decimals
     if low is None or high is None:
-        return f"{ratio:.{choose_decimals([ratio])}f} ×", ABSENT
-    digits = -math.floor(math.log10(max((high - low) / 2, 1e-4)))
-    decimals = min(max(digits, 1 - size if size < 0 else 0), 3)
+        return f"{ratio:.{min(max(place + 2, 0), _MOST_DECIMALS)}f} ×", ABSENT
+    least = place + 1 if place > 0 else 0
+    decimals = _support_decimals(low, high, least)
+    return f"{ratio:.{decimals}f} ×", f"{low:.{decimals}f} to {high:.{decimals}f}"
+
+
+def _support_decimals(low: float, high: float, least: int) -> int:
+    """Return the decimals that half an interval supports."""
+    wanted = -math.floor(math.log10(max((high - low) / 2, 1e-4)))
+    decimals = min(max(wanted, least), 3)
     # An interval that excludes 1 must not look as if it ended there.
     while not low <= 1 <= high and decimals <= _MOST_DECIMALS and 1 in (round(low, decimals), round(high, decimals)):
         decimals += 1
-    return f"{ratio:.{decimals}f} ×", f"{low:.{decimals}f} to {high:.{decimals}f}"
+    return decimals
 
 
 def get_unit_word(unit: str) -> str:

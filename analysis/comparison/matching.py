@@ -16,10 +16,10 @@ from analysis.comparison.trials import (
     check_common_plan,
     check_varied,
     conditions_of,
+    describe_condition,
     describe_differing,
     drop_followers,
     find_differing,
-    format_condition,
     is_varied,
     name_condition,
 )
@@ -181,7 +181,7 @@ def _check_tiers(trials: Sequence[Trial], vary: Sequence[str]) -> None:
 
 
 def _list_values(name: str, conditions: Sequence[ConditionTexts]) -> str:
-    return f"{name} {' and '.join(sorted({format_condition(name, run.get(name)) for run in conditions}))}"
+    return f"{name} {' and '.join(sorted({describe_condition(name, run.get(name)) for run in conditions}))}"
 
 
 def name_configurations(keys: Sequence[Key], groups: Mapping[Key, Sequence[Trial]]) -> dict[Key, str]:

@@ -16,8 +16,8 @@ from analysis.comparison.trials import (
     Trial,
     check_common_plan,
     conditions_of,
+    describe_condition,
     find_differing,
-    format_condition,
     load_sets,
 )
 from analysis.comparison.warnings import count_doubts, describe_doubts, describe_runs, warn_of_machines
@@ -31,7 +31,7 @@ from replayer.schema import CONDITION_GROUPS, PredictionInfo
 from tracegen.errors import InputError
 from tracegen.progress import Advance
 from views.answer import Answer, Column, Table
-from views.numbers import ABSENT, format_number
+from views.numbers import format_number
 
 OF_DEVICES: Final = CONDITION_GROUPS["devices"]
 """Conditions of the tiers, which a prediction has from its profile; all others are the load's."""
@@ -203,7 +203,7 @@ def _check_pair(name: str, measured: Sequence[Trial], prediction: Trial) -> Iter
     for conditions in map(conditions_of, measured):
         for condition in find_differing(conditions, own):
             if condition in OF_DEVICES and own.get(condition) not in _UNSAID:
-                values = (format_condition(condition, each.get(condition)) for each in (conditions, own))
+                values = (describe_condition(condition, each.get(condition)) for each in (conditions, own))
                 differing[condition] = f"{condition} ({' measured, '.join(values)} predicted)"
     if differing:
         yield f"{name}: the profile is of other conditions: {', '.join(differing.values())}."
@@ -250,15 +250,12 @@ def tabulate_errors(pairs: Sequence[PredictedPair], metrics: Sequence[str]) -> T
         if one.is_thin:
             measured, predicted, notes = f"({measured})", f"({predicted})", [notes[0], NOTE]
         span = "" if one.trials < 2 else f"{low} to {high}"
-        rows.append([pair.name, heading(metric), metric, measured, span, predicted, format_error(one.error)])
-    heads = ("prediction", "metric", "name", "measured, median", "range of trials", "predicted", "error")
+        rows.append([pair.name, heading(metric), metric, measured, span, predicted, one.error])
+    heads = ("prediction", "metric", "name", "measured, median", "range of trials", "predicted")
     title = "Measured beside predicted"
-    return Table(name="errors", title=title, columns=[*map(Column, heads)], rows=rows, notes=notes)
-
-
-def format_error(error: float | None) -> str:
-    """Format an error with its sign."""
-    return ABSENT if error is None else f"{error:+.1%}"
+    return Table(
+        name="errors", title=title, columns=[*map(Column, heads), Column("error", "change")], rows=rows, notes=notes
+    )
 
 
 def answer_check(check: PredictionCheck, *, every_metric: bool = False) -> Answer:

@@ -15,6 +15,7 @@ from replayer.schema import CHECKPOINT_OPS, Conditions, to_plain
 from tracegen.errors import InputError
 from tracegen.progress import Advance
 from tracegen.typed_files import suggest
+from views.numbers import format_value
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,8 +105,8 @@ def drop_followers(names: list[str]) -> list[str]:
     return [name for name in names if LEADERS.get(name) not in names]
 
 
-def format_condition(name: str, text: str | None, headroom: str | None = None) -> str:
-    """Format a condition's value; a tier's size as requested, if the headroom is known.
+def describe_condition(name: str, text: str | None, headroom: str | None = None) -> str:
+    """Describe a condition's value; a tier's size as requested, if the headroom is known.
 
     Args:
         name: of the condition.
@@ -119,12 +120,12 @@ def format_condition(name: str, text: str | None, headroom: str | None = None) -
             return "unlimited"
         # The headroom is taken off memory only: files need none.
         share = 1.0 if name == "usable_bytes.nvme" else float(json.loads(headroom or "null") or 1)
-        return f"{int(text) / 2**30 / share:.3g} GiB"
+        return format_value(int(text) / 2**30 / share, "GiB")
     if name == "order" and text != "null":
         order = json.loads(text)
         words = (order.get(field) for field in ("kind", "name"))
         return " ".join(str(word) for word in words if word is not None)
-    return _format_throttle(text) if name == "throttle" else text.strip('"')
+    return _describe_throttle(text) if name == "throttle" else text.strip('"')
 
 
 def describe_differing(names: Iterable[str], runs: Mapping[str, ConditionTexts]) -> list[str]:
@@ -132,7 +133,7 @@ def describe_differing(names: Iterable[str], runs: Mapping[str, ConditionTexts])
     texts = []
     for name in names:
         values = (
-            f"{format_condition(name, run.get(name), run.get('headroom'))} ({system})" for system, run in runs.items()
+            f"{describe_condition(name, run.get(name), run.get('headroom'))} ({system})" for system, run in runs.items()
         )
         label = name.replace("usable_bytes.", "size of ").replace("_", " ")
         texts.append(f"{label} {' against '.join(values)}")
@@ -141,15 +142,15 @@ def describe_differing(names: Iterable[str], runs: Mapping[str, ConditionTexts])
 
 def name_condition(name: str, text: str | None, headroom: str | None = None) -> str:
     """Format a condition with its name; a model or an arrangement says what it is."""
-    value = format_condition(name, text, headroom)
+    value = describe_condition(name, text, headroom)
     label = name.removeprefix("usable_bytes.").replace("_", " ")
     return value if name in ("model", "arrangement") else f"{label} {value}"
 
 
-def _format_throttle(text: str) -> str:
-    """Format the limits of tiers, given as JSON."""
+def _describe_throttle(text: str) -> str:
+    """Describe the limits of tiers, given as JSON."""
     limits = [
-        f"{tier} {', '.join(f'{value:.4g} {_LIMITS.get(key, key)}' for key, value in limit.items() if value)}"
+        f"{tier} {', '.join(f'{format_value(value, _LIMITS.get(key, key))}' for key, value in limit.items() if value)}"
         for tier, limit in (json.loads(text) or {}).items()
     ]
     return "; ".join(limits) or "none"

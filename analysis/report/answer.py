@@ -14,7 +14,6 @@ from analysis.comparison.predictions import (
     COLUMNS,
     OF_DEVICES,
     PredictedPair,
-    format_error,
     make_pair,
     tabulate_errors,
 )
@@ -39,7 +38,7 @@ from analysis.summary.run_summary import is_thin
 from replayer.schema import TIERS
 from tracegen.errors import format_count
 from views.answer import Answer, Figure, Table
-from views.numbers import format_alike
+from views.numbers import format_alike, format_value
 from views.sentences import say_values
 
 _READS: Final = "nothing was read from NVMe"
@@ -102,7 +101,7 @@ def make_report(data: Gathered, title: str = "") -> Answer:
         kicker=f"kv-tier-bench report of {_count_runs(data, curve)}",
         title=title or (make_load_title(curve) if curve else _make_title(data)),
         subject=list_tested(data, ("pace", "users") if load and not is_compared else ()),
-        state=format_state(data),
+        state=choose_state(data),
         tone="bad" if not is_valid else "plain" if is_plain else "good",
         sentence=_describe_answer(data, curve, describe_predicted(pairs)),
         figures=list_load_figures(curve) if curve else list_figures(data),
@@ -147,8 +146,8 @@ def _count_runs(data: Gathered, curve: LoadCurves | None) -> str:
     return f"{runs} trials" if runs > 1 else "one run"
 
 
-def format_state(data: Gathered) -> str:
-    """Format the verdict on all runs."""
+def choose_state(data: Gathered) -> str:
+    """Return the verdict on all runs."""
     count, valid = len(data.runs), sum(summary.is_valid for summary in data.summaries)
     predicted = sum(summary.prediction is not None for summary in data.summaries)
     if valid < count:
@@ -264,11 +263,11 @@ def describe_predicted(pairs: Sequence[PredictedPair]) -> str:
         errors = {name: one.error for name, one in pair.errors.items() if one.error is not None}
         most = f"no metric of {len(errors)} is off by more than {{}}"
         named = [
-            (f"the prediction {pair.name} is off by {{}} in {words}", format_error(errors[name]))
+            (f"the prediction {pair.name} is off by {{}} in {words}", format_value(errors[name], "change"))
             for name, words in _WORDS.items()
             if name in errors
         ]
-        said.append(say_values([*named, (most, f"{max(map(abs, errors.values())):.1%}")]))
+        said.append(say_values([*named, (most, format_value(max(map(abs, errors.values())), "share"))]))
     return " ".join(said)
 
 
@@ -278,24 +277,22 @@ def describe_runs(data: Gathered) -> str:
     start = "by the profile this machine" if trials[0].summary.prediction else "this machine"
     wait = "95% of requests wait {} ms or less for storage before their first token"
     is_few = any(is_thin("ttfb_p95_ms", run.summary.metrics) for run in trials)
-    speeds = {tier: _format_mean(f"{tier}_break_even_tok_s", trials) for tier in TIERS}
+    speeds = {tier: f"{tier}_break_even_tok_s" for tier in TIERS}
+    names = ("wall_clock_tok_s", "ttfb_p95_ms", *speeds.values())
+    means = {name: summarise_metric(name, [run.summary for run in trials]).mean for name in names}
+    said = {name: format_alike([mean])[0] if mean else "" for name, mean in means.items()}
     # The slowest tier is the one whose worth is asked.
-    tier = next((tier for tier in reversed(TIERS) if speeds[tier]), TIERS[0])
+    tier = next((tier for tier in reversed(TIERS) if said[speeds[tier]]), TIERS[0])
     worth = f"reading from {tier} beats recomputing where prefill computes less than {{}} tokens/s"
     limits = {str(run.summary.bottleneck) for run in trials}
     return say_values(
         [
-            (f"{start} serves {{}} tokens/s", _format_mean("wall_clock_tok_s", trials)),
-            (wait, "" if is_few else _format_mean("ttfb_p95_ms", trials)),
-            (worth, speeds[tier]),
+            (f"{start} serves {{}} tokens/s", said["wall_clock_tok_s"]),
+            (wait, "" if is_few else said["ttfb_p95_ms"]),
+            (worth, said[speeds[tier]]),
         ],
         _LIMITS.get(limits.pop(), "") if len(limits) == 1 else "",
     )
-
-
-def _format_mean(name: str, trials: Sequence[Subject]) -> str:
-    mean = summarise_metric(name, [run.summary for run in trials]).mean
-    return format_alike([mean])[0] if mean else ""
 
 
 def _list_records(data: Gathered) -> pl.DataFrame:

@@ -15,8 +15,9 @@ from replayer.schema import to_plain
 from tracegen.errors import format_count
 from tracegen.schema import ENUMS
 from views.answer import Axis, Chart, Figure, Rule
-from views.numbers import format_number
+from views.numbers import format_number, format_value
 from views.sentences import say_curve, say_limit
+from views.text import list_figure
 
 LoadAxis = Literal["speedup", "users"]
 BEHIND: Final = "fell behind"
@@ -131,9 +132,9 @@ class LoadCurves:
                 limits.append(LoadLimit(metric, whose, target, [*kept, False].index(False)))
         return min(limits, key=lambda limit: limit.kept, default=None)
 
-    def format_load(self, load: float) -> str:
-        """Format a load with its unit."""
-        return f"{load:g} users" if self.axis == "users" else f"speed-up {load:g}"
+    def name_load(self, load: float) -> str:
+        """Name a load by its unit."""
+        return format_value(load, "users") if self.axis == "users" else f"speed-up {format_number(load)}"
 
 
 def find_load(data: Gathered) -> LoadCurves | None:
@@ -202,7 +203,7 @@ def _name_curves(curves: Sequence[Sequence[Subject]]) -> list[str]:
 def make_load_title(found: LoadCurves) -> str:
     """Return the title: the loads from the lowest to the highest."""
     loads = [point.load for curve in found.curves for point in curve.points]
-    return f"Latency against load: {found.format_load(min(loads))} to {max(loads):g}"
+    return f"Latency against load: {found.name_load(min(loads))} to {max(loads):g}"
 
 
 def describe_curves(found: LoadCurves) -> str:
@@ -211,14 +212,14 @@ def describe_curves(found: LoadCurves) -> str:
     limits = [(curve, limit) for curve in found.curves if (limit := found.find_limit(curve))]
     if not limits:
         ends = (first.points[0], first.points[-1])
-        points = [(_format_time(end, WAIT), found.format_load(end.load)) for end in ends]
+        points = [(_say_mean(end, WAIT), found.name_load(end.load)) for end in ends]
         return say_curve(f"P95 of the {_WAIT}", points)
     places = []
     for curve, limit in limits[:_NAMED]:
         place = "at no load"
         if limit.kept:
             last = curve.points[limit.kept - 1]
-            place = f"up to {found.format_load(last.load)} ({_format_rate(last)})"
+            place = f"up to {found.name_load(last.load)} ({_say_mean(last, RATE)})"
         places.append(f"{place} ({curve.name})" if curve.name else place)
     limit = limits[0][1]
     beyond = _list_beyond(found, first, limit) if len(found.curves) == 1 else ()
@@ -229,28 +230,19 @@ def describe_curves(found: LoadCurves) -> str:
 def _list_beyond(found: LoadCurves, curve: LoadCurve, limit: LoadLimit) -> Iterator[str]:
     """Yield the time at the first load that misses the target, and where the system fell behind."""
     point = curve.points[min(limit.kept, len(curve.points) - 1)]
-    yield f"{_format_time(point, limit.metric)} at {found.format_load(point.load)}"
+    yield f"{_say_mean(point, limit.metric)} at {found.name_load(point.load)}"
     late = ", ".join(f"{point.load:g}" for point in curve.points if point.is_behind)
     if late:
         what = _TITLES[found.axis].partition(" ")[0]
-        yield f"it fell behind its schedule at {what} {late}, and served at most {_format_rate(curve.fastest)}"
+        yield f"it fell behind its schedule at {what} {late}, and served at most {_say_mean(curve.fastest, RATE)}"
 
 
-def _format_rate(point: LoadPoint) -> str:
-    return f"{_format_short(point.summarise(RATE).mean)} requests/s"
-
-
-def _format_short(value: float | None) -> str:
-    """Format a number for a sentence, with three significant digits."""
-    return format_number(value and float(f"{value:.3g}"))
-
-
-def _format_time(point: LoadPoint, metric: str) -> str:
-    """Format a mean in ms with its interval, unless the trials agree to all digits shown."""
+def _say_mean(point: LoadPoint, metric: str) -> str:
     stats = point.summarise(metric)
-    mean, low, high = map(_format_short, (stats.mean, stats.low, stats.high))
-    is_alike = stats.low is None or low == mean == high
-    return f"{mean} ms" if is_alike else f"{mean} ms (95% interval {low} to {high})"
+    unit = describe(metric).unit
+    figure = Figure(name=metric, label=metric, value=stats.mean, unit=unit, low=stats.low, high=stats.high)
+    _, value, interval = list_figure(figure)
+    return f"{value} ({interval})" if interval else value
 
 
 def list_load_figures(found: LoadCurves) -> list[Figure]:
@@ -294,7 +286,7 @@ def _make_figure(found: LoadCurves, point: LoadPoint, metric: str, label: str) -
         high=stats.high,
         unit=describe(metric).unit,
         better=describe(metric).better or "",
-        note=f"{trials} at {found.format_load(point.load)}",
+        note=f"{trials} at {found.name_load(point.load)}",
     )
 
 

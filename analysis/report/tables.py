@@ -8,7 +8,7 @@ from typing import Any, Final
 import polars as pl
 
 from analysis.comparison.intervals import summarise_metric
-from analysis.comparison.trials import format_condition, name_condition, write_conditions
+from analysis.comparison.trials import describe_condition, name_condition, write_conditions
 from analysis.log.columns import GIB
 from analysis.metrics.catalogue import CATALOGUE, describe
 from analysis.metrics.headlines import REPORT
@@ -19,7 +19,7 @@ from analysis.summary.run_summary import is_thin, note
 from replayer.schema import TIERS, Conditions, Machine, to_plain
 from tracegen.errors import format_count
 from views.answer import Column, Table
-from views.numbers import ABSENT, format_alike, format_bytes, format_number, get_unit_word
+from views.numbers import ABSENT, format_alike, format_number, format_value, get_unit_word
 
 HEADLINES: Final = "Headline figures"
 OTHERS: Final = "Other distributions"
@@ -106,7 +106,7 @@ def _describe_hardware(run: Subject) -> Facts:
     cores = format_count(machine.cores, "core") if machine.cores else ""
     memory = f"{machine.memory_bytes / GIB:,.0f} GiB of memory" if machine.memory_bytes else ""
     conditions = run.summary.provenance.conditions
-    slowing = format_condition("throttle", write_conditions(conditions)["throttle"])
+    slowing = describe_condition("throttle", write_conditions(conditions)["throttle"])
     ranks = conditions.plan.ranks or 1
     return {
         "drive": _describe_drive(run),
@@ -234,7 +234,7 @@ def _list_settings(data: Gathered) -> Iterator[Table]:
     for title, columns in parts.items():
         names = dict.fromkeys(name for column in columns.values() for name in column)
         rows = [
-            [name.replace("_", " "), *(_format_setting(name, own.get(name)) for own in columns.values())]
+            [name.replace("_", " "), *(_describe_setting(name, own.get(name)) for own in columns.values())]
             for name in names
         ]
         yield Table(
@@ -271,13 +271,13 @@ def _describe_origin(run: Subject) -> dict[str, object]:
     }
 
 
-def _format_setting(name: str, value: object) -> str:
-    """Format a setting's value; sizes in bytes and in a unit that is short."""
+def _describe_setting(name: str, value: object) -> str:
+    """Describe a setting's value; sizes in bytes and in a unit that is short."""
     if isinstance(value, list):
         return ", ".join(map(str, value))
     if value is None and name.startswith("usable_bytes"):
         return "unlimited"
-    size = f" ({format_bytes(value)})" if "bytes" in name and isinstance(value, int) and value >= 1024 else ""
+    size = f" ({format_value(value, 'bytes')})" if "bytes" in name and isinstance(value, int) and value >= 1024 else ""
     return format_number(value) + size
 
 

@@ -74,11 +74,11 @@ def check_conditions(package: Package, trials: Sequence[PackagedTrial]) -> Probl
             actual = to_plain(info.conditions)
             for name in sorted({*actual, *required}):
                 if actual.get(name, ...) != required.get(name, ...):
-                    ran = f"{trial.name}/rank_{rank} ran with {name} = {_format_value(actual, name)}"
-                    yield f"{ran}; {source} {_format_value(required, name)}"
+                    ran = f"{trial.name}/rank_{rank} ran with {name} = {_quote(actual, name)}"
+                    yield f"{ran}; {source} {_quote(required, name)}"
 
 
-def _format_value(values: Mapping[str, Any], name: str) -> str:
+def _quote(values: Mapping[str, Any], name: str) -> str:
     return json.dumps(values[name]) if name in values else "nothing"
 
 

@@ -24,10 +24,6 @@ class Reserve:
         system = os.statvfs(find_existing(place))
         return int(system.f_blocks * system.f_frsize * self.share)
 
-    def format(self) -> str:
-        """Format the reserve as the user types it: 5%, or GiB."""
-        return f"{self.share * 100:g}%" if self.bytes is None else f"{self.bytes / 2**30:g}"
-
 
 def find_existing(place: Path) -> Path:
     """Return a directory, or its nearest parent that exists."""

@@ -9,7 +9,7 @@ from replayer.arrangements.arrangement import TierRules
 from replayer.bindings.compiled import UNLIMITED
 from replayer.questions.evidence import SETTINGS, Finding, PlanEvidence
 from replayer.record.options import TIERS
-from views.numbers import format_bytes
+from views.numbers import format_value
 
 # Facts by name; `tiers` are those that they are about
 Facts = SimpleNamespace
@@ -21,7 +21,7 @@ class _Size(int):
     """A number of bytes, which a text gives in the unit that suits it."""
 
     def __str__(self) -> str:
-        return format_bytes(int(self))
+        return format_value(int(self), "bytes")
 
 
 def look_at_plan(evidence: PlanEvidence, found: Sequence[Finding]) -> Iterator[Facts]:

@@ -12,7 +12,7 @@ from replayer.questions.size import BreakEven, Sized
 from replayer.questions.sizes import Judged, SizePlanner, Wanted
 from replayer.record.options import By
 from views.answer import Answer, Axis, Cell, Chart, Column, DoubtLine, Figure, Rule, Table
-from views.numbers import format_bytes, format_number, format_time, format_value
+from views.numbers import format_number, format_value
 
 _COUNTED: Final[dict[By, str]] = {"ops": "reads", "tokens": "prompt tokens", "requests": "requests"}
 _TIERS: Final = {"cpu": "DRAM", "nvme": "NVMe"}
@@ -182,7 +182,7 @@ def _describe_break_even(weighed: BreakEven | None) -> list[str]:
     seconds = [f"{format_value(time, 's')} {way}" for way, time in ways.items()]
     rates = (weighed.equal_tok_s, weighed.equal_layer_by_layer_tok_s)
     first, layered = map(format_number, rates)
-    each = f"{format_time(load)}, computing it {format_time(compute)}"
+    each = f"{format_value(load, 's')}, computing it {format_value(compute, 's')}"
     return [
         f"Loading a token from nvme takes {each}.",
         f"All prompts: {', '.join(seconds)}.",
@@ -194,7 +194,7 @@ def _name(judged: Judged) -> str:
     """Name sizes, what they hit, and the targets that they miss."""
     sizes = {"DRAM": judged.cpu_gib, "NVMe": judged.nvme_gib}
     parts = [
-        f"unlimited {tier}" if gib is None else f"{format_bytes(gib * GIB)} of {tier}"
+        f"unlimited {tier}" if gib is None else f"{format_value(gib * GIB, 'bytes')} of {tier}"
         for tier, gib in sizes.items()
         if gib != 0
     ]

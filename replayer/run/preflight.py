@@ -17,6 +17,7 @@ from replayer.tiers.disk import SLAB
 from replayer.tiers.payload import MAX_OBJECT
 from tracegen import memory
 from tracegen.errors import InputError
+from views.numbers import format_value
 
 _GIB: Final = 2**30
 _OTHER_FILES: Final = 256  # files that the process may have open besides those of the nvme tier
@@ -52,12 +53,11 @@ def describe_place(settings: Settings) -> str:
 
 def describe_disk_use(needed: Footprint) -> str:
     """Return a line with the bytes that the nvme tier keeps, writes and reads on its disk."""
-    peak = f"up to {_format_size(needed.nvme_bytes)} at a time"
+    peak = f"up to {format_value(needed.nvme_bytes, 'bytes')} at a time"
     summary = needed.summary
     if summary is None:
         return f"disk: {peak}; the bytes written depend on the run"
-    written = _format_size(summary.write_bytes.nvme)
-    read = _format_size(summary.read_bytes.nvme)
+    written, read = (format_value(size, "bytes") for size in (summary.write_bytes.nvme, summary.read_bytes.nvme))
     return f"disk: {peak}; {written} to write and {read} to read in the whole plan"
 
 
@@ -82,8 +82,8 @@ def _check_memory(needed: Footprint, settings: Settings, ranks: int) -> None:
     arena = 0
     if needed.plan.usable[CPU]:
         arena = arena_bytes(needed.plan.capacity[CPU] or 0, needed.objects[CPU])
-    most = _gib_below(available.bytes // ranks * 0.9)
-    available.require(arena, "the tier takes", f"pass at most {most}", shares=ranks, setting="cpu_mem_gb")
+    most = _round_down(available.bytes // ranks * 0.9)
+    available.require(arena, "the tier takes", f"pass at most {most:.2f}", shares=ranks, setting="cpu_mem_gb")
     # What the arenas of all ranks leave.
     left = memory.Memory(max(0, available.bytes - arena * ranks), available.limit)
     left.require(
@@ -106,10 +106,10 @@ def _check_disk(needed: Footprint, settings: Settings, ranks: int) -> Warning | 
     free = max(0, free_bytes(place) - reserve) // ranks
     if needed.nvme_bytes <= free:
         return None
-    lack = f"the plan needs {needed.nvme_bytes / _GIB:,.2f} GiB at its peak, {free / _GIB:,.2f} GiB are free"
+    wanted, has, kept = (format_value(size, "bytes") for size in (needed.nvme_bytes, free, reserve))
+    lack = f"the plan needs {wanted} at its peak, {has} are free"
     if reserve:
-        share = settings.control.reserve.format()
-        lack += f" in addition to the reserve of {reserve / _GIB:,.2f} GiB ({share})"
+        lack += f" in addition to the reserve of {kept}"
     span = settings.span
     # How far a run with a limit gets is not known in advance; slabs are claimed at once.
     is_limited = span.duration_s is not None or span.ops is not None
@@ -117,8 +117,8 @@ def _check_disk(needed: Footprint, settings: Settings, ranks: int) -> Warning | 
         end = f"{span.duration_s:g} s" if span.duration_s else f"{span.ops:,} ops"
         text = f"{lack}: this disk cannot hold the whole plan; if the run gets that far within {end}, its stores fail."
         return Warning(kind="little room", text=text)
-    room = _gib_below(free * 0.95)
-    remedy = f"pass `storage_capacity_gb={room}` or a smaller `model`" if float(room) else "name another directory"
+    room = _round_down(free * 0.95)
+    remedy = f"pass `storage_capacity_gb={room:.2f}` or a smaller `model`" if room else "name another directory"
     if reserve:
         remedy += ", or a smaller `reserve`"
     raise InputError(lack, remedy, subject=place, setting="cache_dir")
@@ -136,12 +136,6 @@ def _allow_files(needed: Footprint, settings: Settings) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
 
 
-def _format_size(size: int) -> str:
-    if not size:
-        return "nothing"
-    return f"{size / _GIB:,.2f} GiB" if size >= _GIB / 10 else f"{size / 2**20:,.1f} MiB"
-
-
-def _gib_below(size: float) -> str:
+def _round_down(size: float) -> float:
     """Return a size in GiB, rounded down to hundredths."""
-    return f"{int(size / _GIB * 100) / 100:.2f}"
+    return int(size / _GIB * 100) / 100

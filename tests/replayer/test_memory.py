@@ -1,6 +1,7 @@
 """Free memory within control groups."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ import tracegen.cli
 from tests.support import traces
 from tests.support.paths import ROOT
 from tracegen import memory
+from tracegen.errors import InputError
 
 MIB = 1 << 20
 V2 = {"limit": "memory.max", "usage": "memory.current", "cached": "inactive_file"}
@@ -64,7 +66,8 @@ def test_a_group_leaves_its_limit_less_its_usage_without_cached_files(groups: Gr
     free = groups.available("/a")
     assert free.bytes == (200 - 50 + 20) * MIB
     limit = groups.place / "sys/fs/cgroup/a" / groups.files["limit"]
-    assert free.format(2) == f"85 MiB of memory are available ({limit} allows 200 MiB)"
+    with pytest.raises(InputError, match=re.escape(f"85 MiB of memory are available ({limit} allows 200 MiB)")):
+        free.require(86 * MIB, "it takes", "take less", shares=2)
 
 
 def test_the_group_that_leaves_least_counts(groups: Groups) -> None:

@@ -10,7 +10,7 @@ from tracegen.console.answers import AnswerOutput
 from tracegen.errors import InputError
 from views.answer import Answer, Column, DoubtLine, Figure, Table
 from views.formats import FORMATS
-from views.numbers import format_alike, format_bytes, format_time, format_value
+from views.numbers import format_alike, format_value
 
 ANSWER = Answer(
     title="old against new",
@@ -79,10 +79,12 @@ def test_csv_holds_no_formulas() -> None:
     [
         (format_value(0.123456, "share"), "12.3%"),
         (format_value(1.384, "ratio"), "1.38 ×"),
-        (format_bytes(1536), "1.5 KiB"),
-        (format_bytes(512), "512 bytes"),
-        (format_time(0.0042), "4.2 ms"),
+        (format_value(1536, "bytes"), "1.5 KiB"),
+        (format_value(512, "bytes"), "512 bytes"),
+        (format_value(0.0042, "s"), "4.2 ms"),
         (format_value(12.0, "s"), "12 s"),
+        (format_value(0.0, "bytes"), "0 bytes"),
+        (format_value(-0.031, "change"), "-3.1%"),
         (format_alike([1.0, 20.0, None]), ["1", "20", "–"]),
         (format_alike([1.5, 123.25]), ["1.5", "123.2"]),
     ],

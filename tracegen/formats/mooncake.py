@@ -103,12 +103,12 @@ def write(export: Export, counts: Counter[str]) -> Chunks:
     if block_tokens not in (None, _BLOCK_TOKENS):
         yield f'{{"block_size": {block_tokens}}}\n'.encode()
     for request in read_requests(export.trace, counts):
-        yield _format_request(request).encode()
+        yield _encode(request)
     counts["block_tokens"] = block_tokens or 0
 
 
-def _format_request(request: Request) -> str:
-    """Format a request as a line; times are exact decimals, which JSON libraries would round."""
+def _encode(request: Request) -> bytes:
+    """Encode a request as a line of JSON; times are exact decimals, which JSON libraries would round."""
     fields = {
         "timestamp": format_decimal(Decimal(request.time_ns) / _MS),
         "input_length": str(request.tokens),
@@ -119,7 +119,8 @@ def _format_request(request: Request) -> str:
         fields["session_id"] = json.dumps(f"s{request.session}")
     if request.turn > 1:
         fields["delay"] = format_decimal(Decimal(request.think_ns) / _MS)
-    return "{" + ", ".join(f'"{name}": {value}' for name, value in fields.items()) + "}\n"
+    members = ", ".join(f'"{name}": {value}' for name, value in fields.items())
+    return f"{{{members}}}\n".encode()
 
 
 FORMAT: Final = Format(

@@ -12,7 +12,7 @@ import pytest
 from analysis.comparison.intervals import compute_statistics, summarise_metric
 from analysis.log.targets import Targets
 from analysis.metrics.catalogue import CATALOGUE
-from analysis.report.answer import format_state, list_figures, make_report
+from analysis.report.answer import choose_state, list_figures, make_report
 from analysis.report.systems import Gathered, gather
 from analysis.report.tables import list_tested
 from analysis.summary.across_runs import add_shared_doubts
@@ -75,7 +75,7 @@ def test_an_invalid_trial_is_shown_but_not_averaged(replay: Path, tmp_path: Path
     data = gather([replay, broken], Targets())
     assert list_figures(data)[0].value == summarise(replay).to_json()["wall_clock_tok_s"]
     assert next(iter(data.shown.values())).name == replay.name
-    assert format_state(data) == "NOT VALID: 1 of 2 runs"
+    assert choose_state(data) == "NOT VALID: 1 of 2 runs"
 
 
 def test_a_run_of_warm_up_alone_has_no_charts(tmp_path: Path) -> None:

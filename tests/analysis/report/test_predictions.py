@@ -7,7 +7,7 @@ import pytest
 
 from analysis.comparison.predictions import tabulate_errors
 from analysis.log.targets import Targets
-from analysis.report.answer import describe_predicted, find_predicted, format_state, make_report
+from analysis.report.answer import choose_state, describe_predicted, find_predicted, make_report
 from analysis.report.systems import Gathered, gather
 from analysis.runs.run import Doubt
 from analysis.summary.run_summary import Summary
@@ -77,8 +77,8 @@ def test_a_prediction_outside_its_profile_is_not_called_valid(tmp_path: Path) ->
     places = [go_outside(is_outside=n == 0).save(tmp_path / f"run-{n}") for n in range(2)]
     with latencies_known():
         both, alone = gather(places, Targets()), gather(places[:1], Targets())
-    assert format_state(both) == "PREDICTED OUTSIDE THE PROFILE: 1 of 2 runs"
-    assert format_state(alone) == "PREDICTED OUTSIDE THE PROFILE"
+    assert choose_state(both) == "PREDICTED OUTSIDE THE PROFILE: 1 of 2 runs"
+    assert choose_state(alone) == "PREDICTED OUTSIDE THE PROFILE"
     assert [make_report(data).tone for data in (both, alone)] == ["plain", "plain"]
 
 
@@ -99,7 +99,7 @@ def test_an_error_worked_by_hand() -> None:
         == "The prediction p is off by +25.0% in tokens/s; no metric of 1 is off by more than 25.0%."
     )
     table = tabulate_errors(pairs, ["wall_clock_tok_s"])
-    assert [*table.rows[0]][2:] == ["wall_clock_tok_s", "100", "80 to 110", "125", "+25.0%"]
+    assert [*table.rows[0]][2:] == ["wall_clock_tok_s", "100", "80 to 110", "125", 0.25]
 
 
 OTHER_PLAN = replace(summary_of(), provenance=replace(summary_of().provenance, plan_fingerprint="q"))

@@ -74,7 +74,7 @@ def test_the_first_line_and_the_record_name_the_drive(
     info = replayed(trace, tmp_path, console=console)
     place, use, time = console.lines[:3]
     assert place == f"nvme tier: {tmp_path}/cache on ext4 at /mnt/nvme, /dev/nvme0n1 (Samsung PM9A3)"
-    assert re.findall(r"[\d.]+ MiB", use) == ["2.3 MiB", "2.2 MiB", "2.2 MiB"], "at a time, to write, to read"
+    assert re.findall(r"[\d.]+ MiB", use) == ["2.281 MiB", "2.25 MiB", "2.25 MiB"], "at a time, to write, to read"
     assert time.startswith("time: ")
     assert info["machine"]["storage"] == to_plain(FACTS)
     assert "root file system" not in {warning["kind"] for warning in info["warnings"]}
