@@ -181,15 +181,16 @@ def measure_visits(cell: Cell, phases: Phases, records: NDArray[Any]) -> Measure
     """
     measured = Measured()
     for phase, ids in phases.ranges().items():
+        if not ids:
+            continue
         rows = records[ids.start : ids.stop]
         is_read = rows["move"] == HIT
-        if phase == "mixed" and ids:
-            is_steady = _find_steady(records, ids, cell.workers, is_read)
-            for what, is_own in (("mixed read", is_read), ("mixed write", ~is_read)):
-                measured[what] = _measure(cell, rows, is_steady & is_own, is_own)
-        elif ids:
-            is_steady = _find_steady(records, ids, cell.workers, is_read)
-            measured[phase] = _measure(cell, rows, is_steady, np.ones(len(rows), np.bool_))
+        is_steady = _find_steady(records, ids, cell.workers, is_read)
+        kinds = {phase: np.ones(len(rows), np.bool_)}
+        if phase == "mixed":
+            kinds = {"mixed read": is_read, "mixed write": ~is_read}
+        for what, is_own in kinds.items():
+            measured[what] = _measure(cell, rows, is_steady & is_own, is_own)
     return measured
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -14,7 +14,7 @@ from replayer.machine.reserve import free_bytes
 from replayer.options.settings import Settings
 from replayer.planning.moves import GPU
 from replayer.prediction.profile import Profile, ProfileConditions, ThrottleLimits, TierProfile
-from replayer.profiling.cells import Visits, find_medians
+from replayer.profiling.cells import find_medians
 from replayer.profiling.rig import SMALLEST, Rig
 from replayer.profiling.rounds import DRIVE, CellSeries, Findings, ShowRun
 from replayer.profiling.tier_fit import (
@@ -112,10 +112,13 @@ def fit_profile(
         tiers[tier] = fit_tier(tier, rounds, piece_bytes)
         machine[f"{tier}_error"] = find_error(compare_cells(tiers[tier], tier, rounds))
     warnings = list[str]()
-    if findings.sustained:
-        tiers[DRIVE], warnings = _limit_rates(tiers[DRIVE], findings.sustained)
     for what, visits in findings.sustained.items():
         machine[f"nvme_sustained_{what}_gb_s"] = compute_rate(visits)
+        station, warning = limit_rate(getattr(tiers[DRIVE], what), what, visits)
+        kept: dict[str, Any] = {what: station}
+        tiers[DRIVE] = replace(tiers[DRIVE], **kept)
+        if warning:
+            warnings.append(warning)
     cells = [cell for tier, one in tiers.items() for cell in compare_cells(one, tier, rounds)]
     profile = Profile(
         name,
@@ -127,16 +130,6 @@ def fit_profile(
         cells=tuple(cells),
     )
     return profile, warnings
-
-
-def _limit_rates(
-    drive: TierProfile,
-    sustained: Mapping[str, Visits],
-) -> tuple[TierProfile, list[str]]:
-    """Return the profile of the drive with the rates that it sustains, and warnings."""
-    read, read_warning = limit_rate(drive.read, "read", sustained["read"])
-    write, write_warning = limit_rate(drive.write, "write", sustained["write"])
-    return replace(drive, read=read, write=write), [*filter(None, (read_warning, write_warning))]
 
 
 def _choose_room(tier: Tier, settings: Settings) -> int:

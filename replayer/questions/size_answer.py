@@ -74,20 +74,22 @@ def _name_rate(wanted: Wanted) -> str:
 
 
 def _tabulate_pairs(sized: Sized) -> Table:
-    heads = ("DRAM GiB", "NVMe GiB", "hit rate", "drive writes/day", "NVMe GiB/s", "cost", "misses")
-    rows: list[list[Cell]] = []
-    for pair in sized.pairs:
-        nvme = "unlimited" if pair.nvme_gib is None else format_number(pair.nvme_gib)
-        sizes = [format_number(pair.cpu_gib), nvme, pair.hit_rate]
-        load = [pair.drive_writes_per_day, pair.nvme_gib_s, pair.cost]
-        rows.append([*sizes, *load, ", ".join(pair.missed)])
-    shown = [at for at, cells in enumerate(zip(*rows, strict=True)) if set(cells) - {None, ""}]
+    columns: dict[str, list[Cell]] = {
+        "DRAM GiB": [format_number(pair.cpu_gib) for pair in sized.pairs],
+        "NVMe GiB": ["unlimited" if pair.nvme_gib is None else format_number(pair.nvme_gib) for pair in sized.pairs],
+        "hit rate": [pair.hit_rate for pair in sized.pairs],
+        "drive writes/day": [pair.drive_writes_per_day for pair in sized.pairs],
+        "NVMe GiB/s": [pair.nvme_gib_s for pair in sized.pairs],
+        "cost": [pair.cost for pair in sized.pairs],
+        "misses": [", ".join(pair.missed) for pair in sized.pairs],
+    }
+    shown = {head: cells for head, cells in columns.items() if set(cells) - {None, ""}}
     paceless = "all requests arrive at once: there is no busiest minute, and no day"
     return Table(
         title="The least NVMe for each DRAM",
         name="pairs",
-        columns=[Column(heads[at], "share" if heads[at] == "hit rate" else "") for at in shown],
-        rows=[[row[at] for at in shown] for row in rows],
+        columns=[Column(head, "share" if head == "hit rate" else "") for head in shown],
+        rows=list(zip(*shown.values(), strict=True)),
         notes=[
             *([paceless] if sized.bound.nvme_gib_s is None else []),
             *_describe_break_even(sized.break_even),

@@ -31,6 +31,7 @@ def write_closed_loop(path: Path, users: int, turns: int) -> Trace:
     )  # fmt: skip
 
 
+# The profile of such a drive
 PIPE = """
 profile_version = 2
 name = "pipe"
@@ -58,4 +59,3 @@ latency_us = [0.0, 0.0]
 bandwidth_gb_s = [RATE, RATE]
 remove_us = [0.0, 0.0]
 """.replace("RATE", f"{MIB_S * 2**20 / 1e9}")
-"""The profile of such a drive."""

@@ -21,7 +21,7 @@ def test_qos_on_a_throttled_tier_finds_the_users_computed_from_its_speed(run: Ru
     command = (
         "replayer", "autoscale", trace.path, "--mode", "qos", "--metric", "e2e_p50_ms", "--target", target_ms,
         "--model", "tiny-1b", "--layout", "null", "--throttle", f"nvme={MIB_S}", "--duration", 3, "--warmup", "1.2s",
-        "--trials", 1, "--precision", 0.5, "-o", tmp_path / "scale",
+        "--trials", 1, "--precision", 1, "-o", tmp_path / "scale",
     )  # fmt: skip
     done = run(*command)
     report = json.loads((tmp_path / "scale" / "autoscale.json").read_text())

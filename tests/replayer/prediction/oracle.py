@@ -13,8 +13,8 @@ from tests.replayer.prediction.tasks import Move, Planned, Task, Usable
 TRANSFERS = ("hit", "store", "promote", "demote", "copy")
 TIERS = ("gpu", "cpu", "nvme")
 
+# Rules of placement, for a run that decides on the way: what the op is decided as, and its moves
 Decide = Callable[[Op], tuple[str, list[Planned]]]
-"""Rules of placement, for a run that decides on the way: what the op is decided as, and its moves."""
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from tests.replayer.arrangements.tiers import Op
 
+# (move, key, from_tier, to_tier, size)
 Planned = tuple[str, int, int, int, int]
-"""(move, key, from_tier, to_tier, size)"""
 Usable = tuple[int | None, int | None, int | None]
 LEAVES = ("demote", "promote", "drop", "delete")
 IDLE = ("miss", "bypass")

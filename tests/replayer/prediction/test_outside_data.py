@@ -16,8 +16,8 @@ from replayer.prediction.profile_file import load_profile
 from replayer.prediction.virtual_engine import VirtualEngine
 from tests.support import traces
 
+# GB/s by the size of an object in MiB: LMCache's fs adapter, 8 NVMe drives, 4 workers
 PUBLISHED = {1.5: 10.9, 3: 19.1, 6: 30.2, 24: 50.5, 192: 54.5}
-"""GB/s by the size of an object in MiB: LMCache's fs adapter, 8 NVMe drives, 4 workers."""
 FITTED = (1.5, 3)
 WORKERS = 4
 KEYS, READS = 8, 100

@@ -10,8 +10,8 @@ from replayer.prediction.profile_file import load_profile, shipped_profiles
 from tests.support.paths import ROOT
 
 MIB = 2**20
+# Of the bandwidth: the rate at which one request of 1 MiB is transferred
 READ_SHARE, WRITE_SHARE = 0.8, 1.0
-"""Of the bandwidth: the rate at which one request of 1 MiB is transferred."""
 
 
 def text_of(name: str) -> str:

@@ -22,8 +22,8 @@ WRITE = Station(
     (20.0, 21, 22, 23, 24, 40),
 )  # fmt: skip
 TRUE = make_profile(READ, WRITE)
+# Standard deviation of ln(time) between runs, where there is noise
 CPU_NOISE = 0.1
-"""Standard deviation of ln(time) between runs, where there is noise."""
 
 
 @cache

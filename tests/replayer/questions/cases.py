@@ -13,8 +13,8 @@ from replayer.questions.why import diagnose
 from tests.support import traces
 from tracegen.schema import Columns
 
+# A tier that gets a copy at once, and gives one back at a hit
 COPIES = {"down": "on-store", "up": "copy"}
-"""A tier that gets a copy at once, and gives one back at a hit."""
 
 
 def trace(requests: Iterable[Sequence[str]], tokens: int = 10, **changes: Sequence[int]) -> Columns:

@@ -12,8 +12,8 @@ READS_BYTES = ("hit", "promote", "demote", "copy")
 ENTERS = ("store", "demote", "copy")
 LEAVES = ("demote", "promote", "drop", "delete")
 
+# The row of an op, its role, and its moves: (move, key, from, to, size)
 Decided = tuple[int, str, list[tuple[str, int, int, int, int]]]
-"""The row of an op, its role, and its moves: (move, key, from, to, size)."""
 
 
 @dataclass

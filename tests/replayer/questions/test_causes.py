@@ -13,13 +13,13 @@ from tests.replayer.questions.cases import COPIES, found, loop, trace
 from tracegen.schema import ENUMS, Columns
 
 INCLUSIVE = {"copies": "inclusive", "cpu": COPIES, "nvme": COPIES}
+# The beginning of a prefix becomes the oldest object, because decoding touches only the rest
 TOUCHED = trace([["w0", "w1", "w2"], ["w3"], ["w4"], ["d1", "d2"], ["w5"], ["w6"], ["r0", "r1", "r2"]])
-"""The beginning of a prefix becomes the oldest object, because decoding touches only the rest."""
 PROMPT = [f"r{key}" for key in range(8)]
+# A prompt of 80 tokens, four times
 LONG = trace([[f"w{key}" for key in range(8)], PROMPT, PROMPT, PROMPT])
-"""A prompt of 80 tokens, four times."""
+# Two prefixes of 50 tokens in turn
 PREFIXES = [[f"{op}{key}" for key in keys] for op in "wrrrr" for keys in (range(5), range(5, 10))]
-"""Two prefixes of 50 tokens in turn."""
 SEEN_ONCE = [[f"w{key}"] for key in range(40)] + [["r39"]]
 WRITTEN = [[op] for key in range(50) for op in (f"w{key}", f"r{key}")]
 ONE_USER = trace(loop(5, 2), user_id=[0] * 15)
@@ -28,6 +28,7 @@ PINNED = trace(
     [[f"w{key}"] for key in range(10, 18)] + [["r10"]] + loop(5, 4),
     source=[ENUMS["source"].index("system" if index < 8 else "user") for index in range(9 + 25)],
 )
+# Five objects are read in each round, after ten new ones that are never read
 USED_ONCE = trace(
     [[f"w{key}"] for key in range(5)]
     + [
@@ -36,7 +37,8 @@ USED_ONCE = trace(
         for requests in [*([f"r{key}"] for key in range(5)), *([f"w{100 + 10 * turn + key}"] for key in range(10))]
     ]
 )
-"""Five objects are read in each round, after ten new ones that are never read."""
+# Ten objects are read twice in each round, then one is new: it evicts the first, whose return
+# evicts the second …
 TWICE = trace(
     [[f"w{key}"] for key in range(10)]
     + [
@@ -45,7 +47,6 @@ TWICE = trace(
         for requests in [*([f"r{key}", f"r{key}"] for key in range(10)), [f"w{100 + turn}"]]
     ]
 )
-"""Ten objects are read twice in each round, then one is new: it evicts the first, whose return evicts the second …"""
 
 
 def inclusive(**cpu: Any) -> dict[str, Any]:
