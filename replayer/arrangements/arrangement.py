@@ -13,7 +13,6 @@ from replayer.record.options import (
     TIERS,
     Copies,
     Down,
-    Lookup,
     LookupRule,
     Policy,
     Recency,
@@ -252,12 +251,6 @@ class Arrangement:
                 subject="belady",
                 setting="policy",
             )
-
-    def choose_lookup(self, *, is_chained: bool) -> Lookup:
-        """Return how objects are looked up in a trace whose objects are prefixes or are not."""
-        if self.lookup != "trace":
-            return self.lookup
-        return "contiguous" if is_chained else "independent"
 
     def to_record(self) -> ArrangementRecord:
         """Return what run.json records.

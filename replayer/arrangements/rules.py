@@ -12,14 +12,14 @@ _DOWN: Final = get_args(Down)
 _UP: Final = get_args(Up)
 _SOURCES: Final = get_args(Source)
 
-# Bytes of gpu, cpu and nvme: 0: no such tier; None: unlimited.
-Limits = tuple[int | None, int | None, int | None]
+# Bytes of gpu, cpu and nvme: 0 for a tier that the run lacks, None for an unlimited one.
+Usable = tuple[int | None, int | None, int | None]
 
 
 def make_rules(
     arrangement: Arrangement,
-    usable: Limits,
-    capacity: Limits,
+    usable: Usable,
+    capacity: Usable,
     token_bytes: int,
     *,
     is_contiguous: bool,

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replayer.arrangements.arrangement import WATERFALL, Arrangement
-from replayer.arrangements.rules import make_rules
+from replayer.arrangements.rules import Usable, make_rules
 from replayer.bindings import compiled
 from replayer.bindings.compiled import (
     PLANNED,
@@ -47,8 +47,6 @@ _MAX_CAPACITY_GIB: Final = 2**33
 _ORDER_CODES: Final = {"trace": 0, "run": 1, "reference": 2}
 _CAPACITY_SETTINGS: Final = ("gpu_mem_gb", "cpu_mem_gb", "storage_capacity_gb")
 
-# Usable bytes of gpu, cpu and nvme: 0 for a tier that the run lacks, None for an unlimited one.
-Usable = tuple[int | None, int | None, int | None]
 
 # Observer of a plan: takes a stretch, the positions of its ops, and the columns of its moves
 # that the fingerprint covers, shape (moves, 7).
@@ -124,8 +122,10 @@ class PlanOptions:
 
     def choose_lookup(self, trace: OpSource) -> Lookup:
         """Return how reads are looked up: as given, else by the arrangement or the trace."""
-        is_chained = bool(trace.metadata.prefix_chained)
-        return self.lookup or self.arrangement.choose_lookup(is_chained=is_chained)
+        rule = self.lookup or self.arrangement.lookup
+        if rule != "trace":
+            return rule
+        return "contiguous" if trace.metadata.prefix_chained else "independent"
 
     def capacity(self) -> Usable:
         """Return the bytes of each tier, headroom included: floor(GiB × 2^30).

@@ -10,9 +10,10 @@ from typing import Any, Final
 
 from replayer.arrangements.arrangement import WATERFALL, Arrangement
 from replayer.arrangements.loading import load_arrangement
+from replayer.arrangements.rules import Usable
 from replayer.options.resolving import overlay_recipe, resolve_plan
 from replayer.planning.counts import Minutes, PlanCounts
-from replayer.planning.plan import Plan, PlanOptions, Usable
+from replayer.planning.plan import Plan, PlanOptions
 from replayer.planning.workload import Workload
 from replayer.prediction.profile import Profile
 from replayer.prediction.profile_range import check_range

@@ -9,9 +9,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from replayer.arrangements.rules import Usable
 from replayer.bindings.compiled import PLANNED, UNLIMITED, Load, address, reference
 from replayer.planning.pace import Demand
-from replayer.planning.plan import Usable
 from replayer.planning.workload import Workload
 
 Planned = tuple[int, ...]

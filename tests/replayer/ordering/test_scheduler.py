@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from replayer.arrangements.rules import Usable
 from replayer.models.geometry import TokenBytes
 from replayer.planning.moves import DELETE, DROP, HIT, MISS, STORE
 from replayer.planning.pace import Demand, Pace
-from replayer.planning.plan import Usable  # fmt: skip
 from replayer.planning.trace_selection import Selection
 from replayer.planning.workload import Workload
 from replayer.schema import WAITS

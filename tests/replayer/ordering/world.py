@@ -5,9 +5,9 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
+from replayer.arrangements.rules import Usable
 from replayer.planning.moves import COPY, DEMOTE, DROP, HIT, STORE
 from replayer.planning.pace import Demand, Pace
-from replayer.planning.plan import Usable  # fmt: skip
 from tests.support.compiled_core import Account, Move, Scheduler
 from tracegen.schema import Columns
 

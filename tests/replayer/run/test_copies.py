@@ -13,12 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from replayer.arrangements.loading import make_arrangement
+from replayer.arrangements.rules import Usable
 from replayer.engine.engine import Engine
 from replayer.engine.move_executor import Staging
 from replayer.models.geometry import TokenBytes
 from replayer.planning.executing import make_settings
 from replayer.planning.pace import Demand, PlanWindow, Span
-from replayer.planning.plan import Plan, PlanOptions, Usable
+from replayer.planning.plan import Plan, PlanOptions
 from replayer.planning.plan_hash import PlanHash
 from replayer.run.footprint import Footprint
 from replayer.schema import LOG_COLUMNS, MOVES
