@@ -96,7 +96,7 @@ def is_varied(name: str, vary: Iterable[str]) -> bool:
 
 def find_differing(*runs: ConditionTexts) -> list[str]:
     """Return the names of the conditions that are not the same in all runs."""
-    names = dict.fromkeys(name for conditions in runs for name in conditions)
+    names = dict.fromkeys(itertools.chain(*runs))
     return [name for name in names if len({conditions.get(name) for conditions in runs}) > 1]
 
 

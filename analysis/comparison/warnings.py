@@ -1,8 +1,9 @@
 """Warnings about a comparison: copies, several machines, other conditions, unequal work."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 from analysis.comparison.matching import Configuration
@@ -16,21 +17,18 @@ DISTURBED: Final = ("busy machine", "starved")
 _MANY: Final = 0.5
 
 
-def warn_of_copies(systems: Systems) -> list[str]:
+def warn_of_copies(systems: Systems) -> Iterator[str]:
     """Warn if a run, or a copy of it, belongs to several systems."""
-    trials = [trial for runs in systems.values() for trial in runs]
+    trials = [*chain(*systems.values())]
     # Host and start are equal for copies in other directories, too.
     counts = Counter(trial.origin for trial in trials)
     twice = dict.fromkeys(str(trial.run.path) for trial in trials if counts[trial.origin] > 1)
-    if not twice:
-        return []
-    why = "a run cannot be compared with itself"
-    return [f"{', '.join(twice)} belongs to more than one system: {why}."]
+    if twice:
+        yield f"{', '.join(twice)} belongs to more than one system: a run cannot be compared with itself."
 
 
-def warn_of_machines(systems: Systems) -> list[str]:
+def warn_of_machines(systems: Systems) -> Iterator[str]:
     """Warn if the trials of a system ran on several machines."""
-    warnings = []
     for system, trials in systems.items():
         machines = dict.fromkeys(trial.machine for trial in trials)
         # A run without an nvme tier names no device: its machine is the beginning of another's.
@@ -40,41 +38,34 @@ def warn_of_machines(systems: Systems) -> list[str]:
             if not any(other[: len(machine)] == machine != other for other in machines)
         ]
         if len(distinct) > 1:
-            warnings.append(
-                f"{system} mixes machines ({'; '.join(distinct)}): all trials of a system must run on one machine."
-            )
-    return warnings
+            mixed = f"{system} mixes machines ({'; '.join(distinct)})"
+            yield f"{mixed}: all trials of a system must run on one machine."
 
 
-def warn_of_predictions(systems: Systems) -> list[str]:
+def warn_of_predictions(systems: Systems) -> Iterator[str]:
     """Warn if predicted and measured runs are compared, or are in one system."""
     kinds = {system: {trial.summary.prediction is not None for trial in trials} for system, trials in systems.items()}
-    warnings = [
-        f"{system} mixes measured and predicted runs: their mean is neither."
-        for system, kind in kinds.items()
-        if len(kind) > 1
-    ]
+    for system, kind in kinds.items():
+        if len(kind) > 1:
+            yield f"{system} mixes measured and predicted runs: their mean is neither."
     predicted, measured = ([system for system, kind in kinds.items() if kind == {side}] for side in (True, False))
     if predicted and measured:
         verb = "is" if len(predicted) == 1 else "are"
         sides = f"{', '.join(predicted)} {verb} predicted and {', '.join(measured)} measured"
-        warnings.append(f"{sides}: ratios between them contain the error of the prediction.")
-    return warnings
+        yield f"{sides}: ratios between them contain the error of the prediction."
 
 
-def warn_of_work(configurations: Sequence[Configuration]) -> list[str]:
+def warn_of_work(configurations: Sequence[Configuration]) -> Iterator[str]:
     """Warn if runs of one plan were measured over different work."""
-    warnings = []
     for one in configurations:
-        trials = [trial.summary.metrics for own in one.trials.values() for trial in own]
+        metrics = [trial.summary.metrics for trial in chain(*one.trials.values())]
+        names = [name for name in TOTALS if len({own.get(name) for own in metrics}) > 1]
         # Runs that were cut are compared over equal work anyway.
-        names = [name for name in TOTALS if len({metrics.get(name) for metrics in trials}) > 1]
         if one.same_plan and not one.cut and names:
-            warnings.append(
+            yield (
                 f"{one.name}: runs of one plan were measured over different work ({', '.join(names)}), as their"
                 " warm-up ended at different ops; give the warm-up in ops instead of seconds, and replay."
             )
-    return warnings
 
 
 def count_doubts(trials: Iterable[Trial]) -> dict[str, int]:

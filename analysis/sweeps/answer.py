@@ -8,13 +8,20 @@ import polars as pl
 from msgspec import to_builtins
 
 from analysis.sweeps.charts import list_charts
-from analysis.sweeps.shapes import (
+from analysis.sweeps.sweep import (
     ALIKE,
+    CAPACITIES,
     ENOUGH,
     FUTURE,
+    MEMORY,
+    RATE,
+    Curve,
     LabelSpread,
     Row,
+    SweepTable,
     compare_labels,
+    describe_size,
+    describe_sizes,
     find_best,
     find_cliff,
     find_front,
@@ -23,15 +30,6 @@ from analysis.sweeps.shapes import (
     find_main_curve,
     find_plateau,
     list_possible,
-)
-from analysis.sweeps.sweep import (
-    CAPACITIES,
-    MEMORY,
-    RATE,
-    Curve,
-    SweepTable,
-    describe_size,
-    describe_sizes,
 )
 from tracegen.errors import format_count
 from views.answer import Answer, Cell, Column, DoubtLine, Figure, Table
@@ -263,8 +261,7 @@ def _list_doubts(sweep: SweepTable) -> Iterator[DoubtLine]:
             " machine that is as busy as this all day, and a longer trace may ask for more memory",
             advice="plan an hour or more of your own log",
         )
-    if (gap := _find_gap(sweep)) is not None:
-        yield gap
+    yield from _find_gap(sweep)
     if info.order.kind != "trace":
         yield DoubtLine(
             headline="order differs between plans",
@@ -280,20 +277,20 @@ def _list_doubts(sweep: SweepTable) -> Iterator[DoubtLine]:
         )
 
 
-def _find_gap(sweep: SweepTable) -> DoubtLine | None:
-    """Return the doubt that a smaller size than the least one might do; None without a smaller."""
+def _find_gap(sweep: SweepTable) -> Iterator[DoubtLine]:
+    """Yield the doubt that a smaller size than the least one might do, unless no smaller one was planned."""
     least = find_least(sweep)
     if least is None:
         text = f"no cell hits {ENOUGH:.0%} of what {_BOUND} hits"
-        return DoubtLine(headline="too little memory", text=text, advice="plan larger sizes")
-    for name, tier in CAPACITIES.items():
+        yield DoubtLine(headline="too little memory", text=text, advice="plan larger sizes")
+        return
+    for name in sweep.axes:
         sizes = sweep.cells[name]
-        below = sizes.filter(sizes < least[name])  # none if the least one is unlimited
-        if len(below):
-            between = " and ".join(f"{gib:g}" for gib in (below.sort()[-1], least[name]))
-            return DoubtLine(
-                headline=f"no size between {between} GiB of {MEMORY[tier]} was planned",
+        below = max(sizes.filter(sizes < least[name]), default=None)  # none if the least one is unlimited
+        if below is not None:
+            yield DoubtLine(
+                headline=f"no size between {below:g} and {least[name]:g} GiB of {MEMORY[CAPACITIES[name]]} was planned",
                 text="the least size that hits enough may be anywhere between these two",
                 advice="plan sizes in between, or search with `replayer size`",
             )
-    return None
+            return

@@ -5,14 +5,15 @@ from typing import Final
 
 import polars as pl
 
-from analysis.sweeps.shapes import FUTURE, find_front
 from analysis.sweeps.sweep import (
     CAPACITIES,
     CURVES,
+    FUTURE,
     MEMORY,
     RATE,
     Curve,
     SweepTable,
+    find_front,
     get_direction,
 )
 from views.answer import Axis, Chart, Rule

@@ -1,6 +1,8 @@
-"""A sweep as curves: hit rates over the capacity of one tier, everything else the same."""
+"""A sweep as curves over the capacity of one tier; their shapes, the best cells and rules, the front."""
 
-from collections.abc import Sequence
+import itertools
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -30,6 +32,20 @@ LABELS: Final = {
 }
 """Settings that a curve has besides capacities, with the noun for several."""
 _UNITS: Final = {"ttl_s": "TTL {} s", "chunk_tokens": "chunks of {}"}
+# Share of the bound per halving from which a loss is a cliff.
+CLIFF: Final = 0.1
+# Rise of the hit rate from which a curve can have a knee: a flat one has none.
+LEAST_RISE: Final = 0.05
+# A knee is at least this share of the curve's height above the straight line between its ends.
+KNEE_RISE: Final = 0.1
+# Share of the bound from which a cell hits enough.
+ENOUGH: Final = 0.9
+# Hit rates that differ by less are called alike: half a percentage point.
+ALIKE: Final = 0.005
+FUTURE: Final = "belady"
+"""A policy that knows the future: no engine has it, so its cells are never chosen."""
+
+Row = dict[str, object]
 
 
 class Point(NamedTuple):
@@ -164,3 +180,172 @@ def open_sweep(path: Path) -> SweepTable:
     """
     table, info = read_simulation(path)
     return SweepTable(path, pl.DataFrame(table), info)
+
+
+class Cliff(NamedTuple):
+    """Two neighbours on a curve between which a halving of the capacity loses the most.
+
+    Attributes:
+        below: the neighbour with less memory.
+        above: that with more.
+        points: percentage points lost per halving.
+    """
+
+    below: Point
+    above: Point
+    points: float
+
+
+def find_cliff(curve: Curve) -> Cliff | None:
+    """Return the steepest part of a curve; None if no halving loses CLIFF of the bound."""
+    steps = [
+        Cliff(low, high, 100 * (high.rate - low.rate) / math.log2(high.gib / low.gib))
+        for low, high in itertools.pairwise(curve.points)
+    ]
+    least = 1.0 if curve.bound is None else curve.bound
+    steepest = max(steps, key=lambda step: step.points, default=None)
+    return steepest if steepest is not None and steepest.points >= 100 * CLIFF * least else None
+
+
+def find_knee(curve: Curve) -> Point | None:
+    """Return the point after which more memory brings less; None without one.
+
+    Kneedle (Satopää et al., 2011): capacity (as a logarithm) and rate are scaled to 0 to 1; the
+    knee is the point that is the furthest above the diagonal.
+    """
+    first, last = curve.points[0], curve.points[-1]
+    if len(curve.points) < 3 or last.rate - first.rate < LEAST_RISE:
+        return None
+
+    def rise(point: Point) -> float:
+        x = math.log2(point.gib / first.gib) / math.log2(last.gib / first.gib)
+        return (point.rate - first.rate) / (last.rate - first.rate) - x
+
+    knee = max(curve.points[1:-1], key=rise)
+    return knee if rise(knee) >= KNEE_RISE else None
+
+
+def find_plateau(curve: Curve) -> Point:
+    """Return the smallest point from which no larger one hits ALIKE more."""
+    points = curve.points
+    tops = [max(later.rate for later in points[at:]) for at in range(len(points))]
+    return next(point for point, top in zip(points, tops, strict=True) if top - point.rate < ALIKE)
+
+
+def find_main_curve(sweep: SweepTable, label: str) -> Curve | None:
+    """Return the curve of a label on which memory matters the most; None without any.
+
+    It is the one that rises the most, from no memory of its tier where that was planned.
+    """
+    curves = [
+        curve for axis in sweep.axes for curve in sweep.curves(axis) if curve.label == label and len(curve.planned) > 1
+    ]
+    return max(curves, key=_measure_rise, default=None)
+
+
+def _measure_rise(curve: Curve) -> float:
+    return max(point.rate for point in curve.points) - curve.planned[0].rate
+
+
+def list_possible(sweep: SweepTable) -> pl.DataFrame:
+    """Return the cells with prompts whose policy an engine could have."""
+    cells = sweep.cells.drop_nulls("hit_rate_tokens")
+    possible = cells.filter(~pl.col("policy").str.contains(FUTURE, literal=True))
+    # A sweep of that policy alone is still worth a look.
+    return cells if possible.is_empty() else possible
+
+
+def find_best(sweep: SweepTable) -> Row | None:
+    """Return the cell that hits the most; of several that with the fewest bytes written."""
+    order = [-pl.col("hit_rate_tokens"), pl.col("write_bytes_nvme"), *_by_size(), pl.col("cell")]
+    return _first(list_possible(sweep).sort(order))
+
+
+def find_least(sweep: SweepTable, *, drive: bool = True) -> Row | None:
+    """Return the cell with the least memory that hits ENOUGH of what unlimited memory hits.
+
+    GPU memory counts before DRAM, and DRAM before the drive. Of the cells of that size it is the
+    one that hits the most.
+
+    Args:
+        sweep: the cells.
+        drive: whether the cell may have a drive.
+    """
+    is_enough = pl.col("hit_rate_tokens") >= ENOUGH * pl.col("bound_tokens")
+    cells = list_possible(sweep).filter(is_enough)
+    if not drive:
+        cells = cells.filter(pl.col("storage_capacity_gb") == 0)
+    return _first(cells.sort([*_by_size(), -pl.col("hit_rate_tokens"), pl.col("cell")]))
+
+
+def _by_size() -> Iterator[pl.Expr]:
+    return (pl.col(name).fill_null(float("inf")) for name in CAPACITIES)
+
+
+def _first(cells: pl.DataFrame) -> Row | None:
+    return None if cells.is_empty() else cells.row(0, named=True)
+
+
+class LabelSpread(NamedTuple):
+    """The differences between labels in cells of equal sizes.
+
+    Attributes:
+        best: the label that hits the most on average over the sizes that all labels have.
+        labels: how many there are.
+        points: percentage points by which the best is ahead of another where it is most ahead.
+        other: that label.
+        row: the sizes there.
+        widest: percentage points between any two labels where they differ the most.
+    """
+
+    best: str
+    labels: int
+    points: float
+    other: str
+    row: Row
+    widest: float
+
+    @property
+    def is_alike(self) -> bool:
+        """Whether no two labels differ by ALIKE at any size."""
+        return self.widest < 100 * ALIKE
+
+
+def compare_labels(sweep: SweepTable) -> LabelSpread | None:
+    """Compare the labels at equal sizes; None if there is one, or no size that all of them have."""
+    cells = list_possible(sweep)
+    named = cells.with_columns(label=pl.Series(map(sweep.label, cells.iter_rows(named=True)), dtype=pl.String))
+    labels = named["label"].unique(maintain_order=True).to_list()
+    sizes = named.pivot("label", index=[*CAPACITIES], values=RATE, aggregate_function="max").drop_nulls(labels)
+    if len(labels) < 2 or sizes.is_empty():
+        return None
+    best = max(labels, key=lambda label: sizes[label].sum())
+    least, most = (sizes.select(end).to_series() for end in (pl.min_horizontal(labels), pl.max_horizontal(labels)))
+    lead = sizes[best] - least
+    row = sizes.row(lead.arg_max() or 0, named=True)
+    other = min(labels, key=lambda label: row[label])
+    points = 100 * (row[best] - row[other])
+    return LabelSpread(best, len(labels), points, other, row, 100 * max(most - least))
+
+
+def find_front(sweep: SweepTable) -> pl.DataFrame:
+    """Return bytes written to nvme against hits, a row per cell.
+
+    A cell is on the front if no other hits as often with fewer bytes, or more often with as few.
+
+    Returns:
+        The columns name, gib (written to nvme), rate (of prompt tokens), cell, and front (a
+        boolean), by rising gib; cells without prompts are left out. Empty if no cell has an nvme tier.
+    """
+    cells = sweep.cells.drop_nulls("hit_rate_tokens")
+    if not (cells["write_bytes_nvme"] > 0).any():
+        return pl.DataFrame()
+    table = cells.select(
+        pl.Series("name", map(sweep.name, cells.iter_rows(named=True))),
+        (pl.col("write_bytes_nvme") / 2**30).alias("gib"),
+        pl.col("hit_rate_tokens").alias("rate"),
+        "cell",
+    ).sort("gib", -pl.col("rate"), "cell")
+    # By rising bytes, a cell is on the front if it hits more than all before it.
+    is_best = table["rate"] > table["rate"].cum_max().shift(1).fill_null(-1.0)
+    return table.with_columns(front=is_best)

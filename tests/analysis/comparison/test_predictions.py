@@ -107,14 +107,6 @@ def test_json_and_csv_have_every_pair_and_metric(craft: Craft) -> None:
     assert (row["measured"], row["predicted"], row["unit"]) == ("500.0", "400.0", "tok/s")
 
 
-def test_runs_without_a_counterpart_are_named(craft: Craft) -> None:
-    trials, predictions = craft_pairs(craft)
-    check = check_predictions(trials[:2], predictions[2:] + predictions[:1])
-    assert len(check.pairs) == 2
-    (text,) = check.unmatched
-    assert "(predicted) matches nothing of measured: size of cpu 8 GiB (predicted) against " in text
-
-
 # What is refused, and what is warned of
 
 

@@ -1,6 +1,5 @@
 """The report command: files that are kept or replaced, terminals, wrong usage."""
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -9,12 +8,6 @@ import pytest
 from click.testing import CliRunner
 
 from analysis.cli import main
-from tests.support.command_line import Run
-
-
-def test_text_goes_to_the_terminal(run: Run, replay: Path) -> None:
-    done = run("analysis", "report", replay, "--format", "json")
-    assert json.loads(done.stdout)["runs"][0]["run"] == str(replay)
 
 
 @pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="needs /dev/full")

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.sweeps.answer import answer_sweep, compose_sentence, describe_growth
-from analysis.sweeps.shapes import ALIKE, compare_labels, find_best, find_least, find_plateau
+from analysis.sweeps.sweep import ALIKE, compare_labels, find_best, find_least, find_plateau
 from tests.analysis.sweeps.sweeps import cell, make_curve, make_sweep
 
 RATES = st.integers(0, 900)

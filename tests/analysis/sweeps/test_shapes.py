@@ -8,8 +8,7 @@ import pytest
 
 from analysis.sweeps.answer import tabulate_cells, tabulate_curves
 from analysis.sweeps.charts import BEST, list_charts
-from analysis.sweeps.shapes import find_cliff, find_front, find_knee
-from analysis.sweeps.sweep import SweepTable
+from analysis.sweeps.sweep import SweepTable, find_cliff, find_front, find_knee
 from tests.analysis.sweeps.sweeps import cell, make_curve, make_sweep
 from views.answer import Chart
 
