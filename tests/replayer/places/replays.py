@@ -1,19 +1,13 @@
 """Replays in a cache directory."""
 
-import json
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from replayer.models.geometry import TokenBytes
-from replayer.planning.plan import PlanOptions
 from replayer.run.console import RunConsole
 from replayer.run.figures import Screen
-from replayer.run.replay import Replay
-from tests.support.run_settings import settings as make_settings
+from tests.replayer.run.replays import go, options
 from tracegen.schema import Trace
 
-UNIT = 1 << 16  # bytes of a token
 MIB = 1 << 20
 NAMED = "20260102T030405678901-4242"
 
@@ -28,19 +22,8 @@ class Lines(Screen):
         self.lines.append(line)
 
 
-def replayed(
-    trace: Trace,
-    place: Path,
-    *,
-    run: str = "run",
-    nonce: int | None = None,
-    console: Screen | None = None,
-    **settings: Any,
-) -> dict[str, Any]:
-    (place / "cache").mkdir(exist_ok=True)
-    chosen = make_settings(**({"workers": 2, "cache_dir": place / "cache"} | settings))
-    plan = PlanOptions(TokenBytes(UNIT), (Decimal(0), Decimal(0), None), demand=chosen.demand)
-    chosen_nonce = {} if nonce is None else {"nonce": nonce}
-    Replay(trace, "test", plan, chosen, place / run, console=RunConsole(console), **chosen_nonce).run()
-    info: dict[str, Any] = json.loads((place / run / "run.json").read_text())
+def replayed(trace: Trace, place: Path, *, run: str = "run", nonce: int = 0, **settings: Any) -> dict[str, Any]:
+    """run.json of a replay on an nvme tier alone."""
+    console = RunConsole(settings.pop("console", None))
+    info, _ = go(trace, place, options(0, None), run=run, nonce=nonce, console=console, **({"workers": 2} | settings))
     return info

@@ -2,7 +2,9 @@
 
 import os
 import re
+import shutil
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -12,6 +14,8 @@ from replayer.machine import description as machine
 from replayer.record.run_parts import Storage
 from replayer.schema import to_plain
 from tests.replayer.places.replays import Lines, replayed
+from tests.replayer.run.replays import UNIT
+from tests.support.run_json import run_json
 from tracegen.control_groups import list_mounts
 from tracegen.schema import Trace
 
@@ -88,3 +92,19 @@ def test_the_root_file_system_is_a_doubt_that_does_not_invalidate(
     assert "root file system" in {warning["kind"] for warning in info["warnings"]}
     doubts = [doubt for doubt in summarise(tmp_path / "run").to_json()["doubts"] if doubt["kind"] == "root file system"]
     assert [doubt["invalidates"] for doubt in doubts] == [False]
+
+
+def test_two_trials_share_no_block_on_the_drive(trace: Trace, tmp_path: Path) -> None:
+    def blocks(run: str, **more: Any) -> tuple[str, set[bytes]]:
+        info = replayed(trace, tmp_path, run=run, keep_cache=True, precondition=2 / 1024, **more)
+        (folder,) = (tmp_path / "cache").iterdir()
+        whole = [file.read_bytes() for file in folder.glob("*.kv")]
+        shutil.rmtree(folder)
+        return info["payload_nonce"], {one[at : at + 4096] for one in whole for at in range(0, len(one), 4096)}
+
+    first, second, third = blocks("a"), blocks("b"), blocks("c", nonce=7)
+    assert len(first[1]) == len(second[1]) == 36 * UNIT // 4096
+    assert not first[1] & second[1]
+    assert first[0] != second[0]
+    assert third == blocks("d", nonce=7), "an injected nonce makes the same bytes"
+    assert third[0] == f"{7:016x}" == run_json(tmp_path / "c")["payload_nonce"]

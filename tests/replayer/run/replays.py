@@ -14,6 +14,7 @@ from replayer.arrangements.arrangement import Arrangement, TierRules
 from replayer.models.geometry import TokenBytes
 from replayer.planning.order import DEFAULT_REFERENCE, Order, load_reference
 from replayer.planning.plan import PlanOptions
+from replayer.run.console import RunConsole
 from replayer.run.replay import Replay
 from replayer.schema import parts
 from tests.support import traces
@@ -50,12 +51,24 @@ def kept_files(place: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in place.glob("cache/*/*.kv")}
 
 
-def go(trace: Trace, place: Path, plan: PlanOptions, **settings: Any) -> tuple[dict[str, Any], pl.DataFrame]:
+def go(
+    trace: Trace,
+    place: Path,
+    plan: PlanOptions,
+    *,
+    run: str = "run",
+    nonce: int = 0,
+    console: RunConsole | None = None,
+    **settings: Any,
+) -> tuple[dict[str, Any], pl.DataFrame]:
+    """run.json and the log; 0: a nonce of its own."""
     place.mkdir(parents=True, exist_ok=True)
     chosen = make_settings(**({"workers": 4, "cache_dir": place / "cache"} | settings))
-    Replay(trace, "test", replace(plan, demand=chosen.demand), chosen, place / "run").run()
-    info = json.loads((place / "run" / "run.json").read_text())
-    return info, pl.read_parquet(parts(place / "run")) if info["executed_ops"] else pl.DataFrame()
+    more: dict[str, Any] = {"nonce": nonce} if nonce else {}
+    plan = replace(plan, demand=chosen.demand)
+    Replay(trace, "test", plan, chosen, place / run, console=console or RunConsole(), **more).run()
+    info = json.loads((place / run / "run.json").read_text())
+    return info, pl.read_parquet(parts(place / run)) if info["executed_ops"] else pl.DataFrame()
 
 
 def check_room(log: pl.DataFrame, usable: dict[str, int]) -> None:

@@ -229,21 +229,14 @@ class ArenaContract(TierContract):
 
 
 class DiskContract(TierContract):
-    """The behaviour of tiers on a drive besides."""
+    """The behaviour of tiers on a drive besides; subclasses have other requests."""
+
+    io = BlockIO()
 
     def test_short_transfers_are_continued(self, tier: Tier) -> None:
         with short_transfers():
             put(tier, 1, 70_000)
             assert find_damage(tier, 1, 70_000) is None
-
-
-def io_of(tier: FileTier | SlabTier) -> BlockIO:
-    return getattr(tier, "tests_io", BlockIO())
-
-
-def with_deep_requests(tier: Any) -> Any:
-    tier.tests_io = DEEP
-    return tier
 
 
 def extents_of(tier: SlabTier, key: int, size: int) -> list[tuple[int, int]]:
@@ -305,10 +298,6 @@ def count_in_flight(ring: str | int) -> int:
     """Count the requests of a ring whose results have not been taken."""
     fields = dict(re.findall(r"^(\w+):\s+(\d+)$", Path(f"/proc/self/fdinfo/{ring}").read_text(), re.M))
     return int(fields["SqTail"]) - int(fields["CqHead"])
-
-
-def pad(size: int) -> int:
-    return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 def check_sentence(error: InputError, *words: str) -> None:

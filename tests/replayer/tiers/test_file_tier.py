@@ -20,9 +20,7 @@ from tests.replayer.tiers.contract import (
     file_tier,
     find_damage,
     interrupted_calls,
-    io_of,
     put,
-    with_deep_requests,
 )
 from tests.support import system_calls
 from tests.support.mounts import tmpfs
@@ -32,7 +30,7 @@ from tracegen.errors import InputError
 class TestFileTier(DiskContract):
     @pytest.fixture
     def tier(self, tmp_path: Path) -> FileTier:
-        return file_tier(tmp_path)
+        return file_tier(tmp_path, io=self.io)
 
     def test_files_are_opened_with_o_direct_if_it_works(self, tier: FileTier) -> None:
         for opened in (tier.create(1, 512), tier.open(1, 512)):
@@ -67,7 +65,7 @@ class TestFileTier(DiskContract):
 
     def test_a_full_disk_fails_the_write(self, tier: FileTier, tmp_path: Path) -> None:
         with tmpfs(tmp_path / "small", "128k") as place:
-            small = file_tier(place, io=io_of(tier))
+            small = file_tier(place, io=self.io)
             with pytest.raises(OSError, match="No space left"):
                 put(small, 1, 400_000)
             small.discard(1)
@@ -121,13 +119,11 @@ class TestFileTier(DiskContract):
                 file_tier(place)
 
 
+@system_calls.needs_uring
 class TestFileTierOfDeepRequests(TestFileTier):
     """The same with small requests, four of one object in flight."""
 
-    @pytest.fixture
-    def tier(self, tmp_path: Path) -> FileTier:
-        system_calls.skip_without_uring()
-        return with_deep_requests(file_tier(tmp_path, io=DEEP))
+    io = DEEP
 
 
 @given(st.lists(st.integers(0, 2**63 - 1), max_size=50, unique=True))

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replayer.tiers import disk
-from replayer.tiers.base import ALIGNMENT
+from replayer.tiers.base import ALIGNMENT, align_up
 from replayer.tiers.disk import SlabTier
 from replayer.tiers.request import BlockIO
 from tests.replayer.tiers.contract import (
@@ -23,13 +23,10 @@ from tests.replayer.tiers.contract import (
     count_in_flight,
     extents_of,
     find_damage,
-    io_of,
     list_rings,
-    pad,
     put,
     read,
     slab_tier,
-    with_deep_requests,
 )
 from tests.support import system_calls
 from tests.support.mounts import tmpfs
@@ -39,7 +36,7 @@ from tracegen.errors import InputError
 class TestSlabTier(DiskContract):
     @pytest.fixture
     def tier(self, tmp_path: Path) -> SlabTier:
-        return slab_tier(tmp_path, 32 * MIB)
+        return slab_tier(tmp_path, 32 * MIB, io=self.io)
 
     def test_room_is_claimed_before_the_run(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(disk, "SLAB", MIB)
@@ -71,9 +68,9 @@ class TestSlabTier(DiskContract):
             slab_tier(tmp_path, 2 * MIB)
         assert list(tmp_path.iterdir()) == []
 
-    def test_an_object_may_cross_slabs(self, tmp_path: Path, tier: SlabTier, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_an_object_may_cross_slabs(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(disk, "SLAB", 64 << 10)
-        small = slab_tier(tmp_path, 8 * (64 << 10), "small", io_of(tier))
+        small = slab_tier(tmp_path, 8 * (64 << 10), "small", self.io)
         put(small, 1, 50_000)
         put(small, 2, 200_000)
         ((start, size),) = extents_of(small, 2, 200_000)
@@ -87,12 +84,10 @@ class TestSlabTier(DiskContract):
         assert {file.stat().st_size for file in small.folder.glob("slab-*.kv")} == {disk.SLAB}, "none has grown"
 
     @pytest.mark.parametrize("failing", [0, 2])
-    def test_an_error_names_the_slab(
-        self, tmp_path: Path, tier: SlabTier, monkeypatch: pytest.MonkeyPatch, failing: int
-    ) -> None:
+    def test_an_error_names_the_slab(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: int) -> None:
         """One request of four fails; all are waited for, as the worker uses its buffer again at once."""
         monkeypatch.setattr(disk, "SLAB", 64 << 10)
-        small = slab_tier(tmp_path, 4 * (64 << 10), "small", io_of(tier))
+        small = slab_tier(tmp_path, 4 * (64 << 10), "small", self.io)
         put(small, 1, 4 * (64 << 10))
         blind = os.open(small.folder / f"slab-{failing}.kv", os.O_WRONLY)
         os.dup2(blind, small._slabs[failing])
@@ -103,9 +98,9 @@ class TestSlabTier(DiskContract):
         assert not any(count_in_flight(ring) for ring in list_rings())
         small.close()
 
-    def test_many_extents_are_transferred_in_several_batches(self, tmp_path: Path, tier: SlabTier) -> None:
+    def test_many_extents_are_transferred_in_several_batches(self, tmp_path: Path) -> None:
         """An object has 400 extents of one unit, more than one batch of requests holds."""
-        room = slab_tier(tmp_path, 800 * ALIGNMENT, "pieces", io_of(tier))
+        room = slab_tier(tmp_path, 800 * ALIGNMENT, "pieces", self.io)
         for key in range(800):
             room.create(key, ALIGNMENT)
         for key in range(0, 800, 2):
@@ -147,11 +142,9 @@ class TestSlabTier(DiskContract):
         assert synced == tier._slabs
 
 
+@system_calls.needs_uring
 class TestSlabTierOfDeepRequests(TestSlabTier):
-    @pytest.fixture
-    def tier(self, tmp_path: Path) -> SlabTier:
-        system_calls.skip_without_uring()
-        return with_deep_requests(slab_tier(tmp_path, 32 * MIB, io=DEEP))
+    io = DEEP
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 30_000)), max_size=40))
@@ -165,7 +158,7 @@ def test_extents_of_slabs_never_overlap(tmp_path_factory: Any, steps: list[tuple
             if key in held:
                 assert find_damage(tier, key, held.pop(key)) is None
                 tier.discard(key)
-            elif sum(pad(one) for one in held.values()) + pad(size) <= room:
+            elif sum(align_up(one) for one in held.values()) + align_up(size) <= room:
                 put(tier, key, size)
                 held[key] = size
             else:
