@@ -47,37 +47,26 @@ TOGETHER = (
 )
 
 
-# Files and folders that take longest, longest first. Workers begin with them, so that none of them ends the suite alone.
+# What takes more than ten seconds, longest first. Workers begin with them, so that none of them ends the suite alone.
 LONGEST = (
-    "tests/analysis/report",
     "tests/endtoend/test_pages.py",
-    "tests/endtoend/test_live_view.py",
-    "tests/docs/test_site.py",
-    "tests/endtoend/test_ranks.py",
-    "tests/analysis/submission/hand_made",
-    "tests/tracegen/test_shards.py",
-    "tests/analysis/submission/test_replayed_forgeries.py",
-    "tests/replayer/sweep",
-    "tests/endtoend/test_machine.py",
-    "tests/endtoend/test_run_signals.py",
     "tests/replayer/experiments/test_autoscale.py",
-    "tests/analysis/submission/test_real_replays.py",
-    "tests/analysis/doubts/test_tampered_logs.py",
+    "tests/analysis/report",
+    "tests/tracegen/recipes/test_shipped_recipes.py",
+    "tests/analysis/submission/hand_made",
+    "tests/endtoend/test_live_view.py",
+    "tests/replayer/sweep",
+    "tests/replayer/profiling/test_command.py",
+    "tests/endtoend/test_notebook.py",
+    "tests/endtoend/test_ranks.py",
+    "tests/docs/test_site.py",
+    "tests/tracegen/test_shards.py",
+    "tests/replayer/test_shortage.py",
+    "tests/analysis/submission/test_replayed_packages.py",
+    "tests/endtoend/test_run_signals.py",
+    "tests/endtoend/test_machine.py",
     "tests/tracegen/test_cli.py",
     "tests/analysis/metrics/test_oracle.py",
-    "tests/tracegen/workload/test_distributions.py",
-    "tests/replayer/experiments/test_scenarios.py",
-    "tests/replayer/run/test_log_and_plan.py",
-    "tests/endtoend/test_habits.py",
-    "tests/endtoend/test_extras.py",
-    "tests/tracegen/test_info.py",
-    "tests/tracegen/recipes/test_shipped_recipes.py",
-    "tests/analysis/doubts/test_thresholds.py",
-    "tests/analysis/metrics/test_properties.py",
-    "tests/tracegen/readers/test_bad_files.py",
-    "tests/tracegen/readers/test_anything.py",
-    "tests/tracegen/sources/test_tokenizers.py",
-    "tests/analysis/assessment",
 )
 
 

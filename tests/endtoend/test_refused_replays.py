@@ -1,6 +1,5 @@
-"""Plans and replays that cannot work are refused in one sentence; a plan's counts add up."""
+"""Plans and replays that cannot work are refused in one sentence."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -44,14 +43,10 @@ def test_what_cannot_be_run_is_refused(demo_trace: Path, tmp_path: Path, flags: 
     assert not (tmp_path / "run").exists()
 
 
-def test_a_trace_that_breaks_the_format_is_refused(run: Run, tmp_path: Path) -> None:
+def test_a_trace_that_breaks_the_format_is_refused(tmp_path: Path) -> None:
     path = traces.write(tmp_path / "bad.parquet", traces.columns([("r", 0, 5), ("w", 1, -3)])).path
-    done = run("replayer", "plan", path, "--model", "tiny-1b", ok=False)
+    done = here("replayer", "plan", path, "--model", "tiny-1b")
     sentence(done, "bad.parquet, row 0: key = 0: used before it was written", "tracegen validate")
-    listed = run("tracegen", "validate", path, ok=False)
-    assert listed.returncode == 1
-    assert "row 0: key = 0: used before it was written" in listed.stdout
-    assert "row 1: tokens = -3: must be at least 1" in listed.stdout
 
 
 def test_a_plan_too_large_for_the_disk_is_refused_with_a_size_that_fits(run: Run, tmp_path: Path) -> None:
@@ -72,15 +67,3 @@ def test_a_plan_too_large_for_the_disk_is_refused_with_a_size_that_fits(run: Run
 def test_a_foreign_recipe_with_bad_replay_defaults_is_refused(tmp_path: Path, replay: object) -> None:
     path = traces.write(tmp_path / "t.parquet", traces.columns([("w", 0, 5)]), recipe={"replay": replay}).path
     assert here("replayer", "plan", path).returncode == 2
-
-
-def test_plan_counts_add_up(run: Run, demo_trace: Path) -> None:
-    flags = ["--model", "tiny-1b", "--gpu-mem-gb", "0.02", "--cpu-mem-gb", "0.05", "--storage-capacity-gb"]
-    found = json.loads(run("replayer", "plan", demo_trace, *flags, "0.1", "--json").stdout)
-    assert set(found["demotions"]) == {"gpu>cpu", "gpu>nvme", "cpu>nvme"}
-    assert found["reads"] == sum(found["hits"].values()) + found["misses"]
-    assert sum(found["stores"].values()) == found["ops"] - found["reads"] + found["misses"] - found["bypasses"]
-    assert found["drops"] > 0
-    assert found["peak_bytes"]["nvme"] <= int(0.1 * 2**30)
-    lifted = json.loads(run("replayer", "plan", demo_trace, *flags, "unlimited", "--json").stdout)
-    assert lifted["drops"] == 0, "a flag lifts the capacity of a recipe, too"

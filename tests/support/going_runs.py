@@ -24,7 +24,6 @@ MODEL = ("--model", "tiny-1b")
 CACHE = ("--cache-dir",)
 SLOW = ("--throttle", "nvme=64", "--workers", "4")
 USERS, READS = 4, 5000
-TIMES = ("_ns", "worker", "rank", "waited_for")
 
 
 class Going:

@@ -23,7 +23,7 @@ PINNED = json.loads((ROOT / "tests" / "data" / "recipe_fingerprints.json").read_
 def test_a_shipped_recipe_makes_its_pinned_trace_and_plans(path: Path, tmp_path: Path) -> None:
     made = generate(load_recipe(path, {}), tmp_path / "t.parquet")
     assert made.fingerprint == PINNED[path.stem]
-    if made.counts["ops"] < 10**6:
+    if made.counts["ops"] < 3 * 10**5:  # those of a larger one take seconds
         assert not Trace(tmp_path / "t.parquet").violations().problems
     more = () if load_recipe(path, {}).replay.model else ("--model", "llama3.1-8b")
     planned = {order: plan(tmp_path / "t.parquet", "--order", order, *more) for order in ("trace", "reference")}
