@@ -3,29 +3,19 @@
 from typing import Any
 
 from replayer.arrangements.rules import Usable
-from replayer.models.geometry import TokenBytes
-from replayer.planning.moves import COPY, DEMOTE, DROP, HIT, MISS, STORE
-from replayer.planning.pace import Demand, Pace
-from replayer.planning.trace_selection import Selection
-from replayer.planning.workload import Workload
+from replayer.planning.moves import COPY, DEMOTE, DROP, HIT, MISS
+from replayer.planning.pace import Pace
 from replayer.schema import WAITS
-from tests.replayer.ordering.world import ASAP
-from tests.support import traces
+from tests.replayer.ordering.world import make_scheduler, store
 from tests.support.compiled_core import Account, Move, Planned, Scheduler
 
 GPU, CPU, NVME = range(3)
 LARGE: Usable = (100, 100, None)
 
 
-def made(ops: int, requests: list[int] | None = None, usable: Usable = LARGE, pace: Pace = ASAP, **more: Any) -> Any:
+def made(ops: int, requests: list[int] | None = None, **more: Any) -> Scheduler:
     """A scheduler of an inclusive plan."""
-    batch = traces.columns([("w", key, 1) for key in range(ops)], requests, **more)
-    found = Workload(traces.Held(batch), Selection(), TokenBytes(1))
-    return Scheduler(found, usable, Demand(pace, 8), inclusive=True)
-
-
-def store(key: int, tier: int) -> Planned:
-    return 1, key, STORE, -1, tier
+    return make_scheduler(ops, requests, LARGE, inclusive=True, **more)
 
 
 def hit(key: int, tier: int) -> Planned:
