@@ -305,7 +305,7 @@ def _compose_flags(label: str, flags: Mapping[str, object]) -> tuple[str, ...]:
 
 def _make_traces(cases: Sequence[Case], series: Series) -> dict[str, Path]:
     """Return the trace of each case by its name; cases that differ in flags only share one."""
-    made: dict[tuple[str | None, tuple[str, ...]], Path] = {}
+    made: dict[object, Path] = {}  # by recipe and settings
     names: list[str] = []
     traces = {}
     for case in cases:
