@@ -34,10 +34,6 @@ _NAME: Final = re.compile(r"\w[\w.+=,-]*")
 _NOT_IN_NAMES: Final = re.compile(r"[^\w.+=,-]")
 
 
-# What decides a trace that a sweep makes: the recipe, and its settings
-_TraceKey = tuple[str | None, tuple[str, ...]]
-
-
 class _SweepFile(msgspec.Struct, frozen=True):
     """The keys of a sweep's file."""
 
@@ -213,9 +209,8 @@ def run_sweep(sweep: Sweep, series: Series, room: Room) -> None:
         InputError: a case asks for more users than its trace has.
         ChildFailedError: tracegen or a replay failed.
     """
-    names = _name_traces(sweep.cases)
     try:
-        traces = {case.name: _find_trace(case, names, series) for case in sweep.cases}
+        traces = _make_traces(sweep.cases, series)
     except ToolError:
         # So that the mended sweep may begin in the same directory.
         series.abandon()
@@ -308,25 +303,26 @@ def _compose_flags(label: str, flags: Mapping[str, object]) -> tuple[str, ...]:
     return words
 
 
-def _name_traces(cases: Sequence[Case]) -> dict[_TraceKey, str]:
-    """Name the trace of each recipe with its settings; cases that differ in flags only share it."""
-    names: dict[_TraceKey, str] = {}
+def _make_traces(cases: Sequence[Case], series: Series) -> dict[str, Path]:
+    """Return the trace of each case by its name; cases that differ in flags only share one."""
+    made: dict[object, Path] = {}  # by recipe and settings
+    names: list[str] = []
+    traces = {}
     for case in cases:
-        key = (case.recipe, case.settings)
-        if case.trace is None and key not in names:
+        path = case.trace or made.get((case.recipe, case.settings))
+        if path is None:
             candidates = (case.table, case.name, f"{case.name}_{len(names)}")
-            names[key] = next(name for name in candidates if name not in names.values())
-    return names
+            names.append(next(name for name in candidates if name not in names))
+            path = series.make_trace(names[-1], case.recipe, case.settings)
+            made[case.recipe, case.settings] = path
+        _check_users(case, path_of_rank(path, 0))
+        traces[case.name] = path
+    return traces
 
 
-def _find_trace(case: Case, names: dict[_TraceKey, str], series: Series) -> Path:
-    """Return the case's trace, made if necessary, which has the users that the case asks for."""
-    path = case.trace
-    if path is None:
-        path = series.make_trace(names[case.recipe, case.settings], case.recipe, case.settings)
-    first = path_of_rank(path, 0)
+def _check_users(case: Case, trace: Path) -> None:
+    """Refuse a case that asks for more users than its trace has."""
     users = parse_words(case.flags).get("users")
-    most = Trace(first).metadata.counts.get("users")
+    most = Trace(trace).metadata.counts.get("users")
     if users and most and users > most:
-        raise InputError(f"users = {users}, but {first} has {most:,}", "ask for fewer", subject=f"case {case.name}")
-    return path
+        raise InputError(f"users = {users}, but {trace} has {most:,}", "ask for fewer", subject=f"case {case.name}")

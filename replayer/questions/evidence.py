@@ -242,11 +242,11 @@ class PlanEvidence:
         """
         reuse, options = self.reuse, self.plan.options
         headroom = 1.0 if tier == "nvme" else float(options.headroom)
-        larger = (reuse.reused_bytes, _add_up(reuse.object_bytes))
-        remedy: str = ""
+        least = (0, reuse.reused_bytes, _add_up(reuse.object_bytes))
+        remedy = ""
         best: Gain | None = None
         # From the largest down: the first room with less than half of the gain is too small.
-        for room in sorted({max(size, least) for least in (0, *larger)}, reverse=True):
+        for room in sorted({max(size, one) for one in least}, reverse=True):
             gib = name_gib(room / headroom)
             gain = self.measure_gain(sizes={tier: Decimal(gib)}, within=within)
             if not gain or (best and gain[MORE] < best[MORE] / 2):

@@ -135,8 +135,7 @@ class Gauge:
         span = self._extent.span
         began_s = now_s if self._began_s is None else self._began_s
         done, total, limit_s = state.retired, self._extent.ops_to_do, span.duration_s
-        has_warmup = bool(span.warmup_ops or span.warmup_s)
-        stage = "warming up" if has_warmup and state.steady_ns < 0 else "replaying"
+        stage = "warming up" if self._is_warming_up(state) else "replaying"
         if state.cut:
             # A drain is over at its limit, or when the ops that were left at its start are done.
             self._drain = self._drain or (now_s, state.left)
@@ -147,6 +146,10 @@ class Gauge:
             return Figures(stage, "op", done, total, estimate_left_s(done, total, elapsed_s))
         done_s = max(0.0, min(elapsed_s, limit_s))
         return Figures(stage, "s", done_s, limit_s, limit_s - done_s)
+
+    def _is_warming_up(self, state: State) -> bool:
+        span = self._extent.span
+        return state.steady_ns < 0 and bool(span.warmup_ops or span.warmup_s)
 
     def _find_rates(self, now_s: float) -> dict[str, TierRate]:
         """Return what each tier moved per second since a second ago."""
