@@ -175,19 +175,17 @@ class TurnBuilder:
 
     def _add_chunks(self, turns: Turns) -> tuple[ObjectRanges, list[_Kind]]:
         """Return the ranges of some turns, with the chunks they retrieve before their own objects."""
-        objects = ObjectRanges(turns.first, turns.count)
         rows = np.flatnonzero(turns.is_retrieval)
         if self._shared.corpus is None or not len(rows):
-            return objects, self._kinds
+            return ObjectRanges(turns.first, turns.count), self._kinds
         chunks = self._shared.corpus.retrieve(turns.session[rows], turns.turn[rows], turns.time_ns[rows])
-        retrieved = no_ranges(len(turns), chunks.first.shape[1])
-        retrieved.first[rows] = chunks.first
-        retrieved.count[rows] = chunks.count
+        width = chunks.first.shape[1]
         own = self._kinds.index(_Kind(USER, _OWN))
-        before = ObjectRanges(turns.first[:, :own], turns.count[:, :own])
-        after = ObjectRanges(turns.first[:, own:], turns.count[:, own:])
-        kinds = [*self._kinds[:own], *[_Kind(RAG, _CHUNKS)] * chunks.first.shape[1], *self._kinds[own:]]
-        return ObjectRanges.join([before, retrieved, after]), kinds
+        first = np.insert(turns.first, [own] * width, 0, axis=1)
+        count = np.insert(turns.count, [own] * width, 0, axis=1)
+        first[rows, own : own + width] = chunks.first
+        count[rows, own : own + width] = chunks.count
+        return ObjectRanges(first, count), [*self._kinds[:own], *[_Kind(RAG, _CHUNKS)] * width, *self._kinds[own:]]
 
 
 def _leave_out_steps(count: Ints, step: Ints) -> Ints:
