@@ -34,7 +34,7 @@ _REQUIRED: Final = (
 
 @dataclass(frozen=True)
 class Description:
-    """What a description says.
+    """The content of a description, as far as checks need it.
 
     Attributes:
         system: the name of the system.
