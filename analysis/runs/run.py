@@ -262,9 +262,6 @@ class Run:
     def make_log(self, targets: Targets | None = None) -> Log:
         """Make the log of all ranks, on the clock of the earliest one.
 
-        Args:
-            targets: the bounds to compare the run with.
-
         Raises:
             InputError: a part is missing, damaged or not of a log, or the ranks' clocks are days
                 apart.
