@@ -79,7 +79,7 @@ def _busy(log: Log, direction: str) -> pl.LazyFrame:
     stamps = pl.concat(stretch.collect(engine="streaming") for stretch in rows)
     sizes = dict(log.cells.filter(touching).group_by(column).agg(SIZE.sum()).collect().iter_rows())
     values = {}
-    for tier in TIERS:
+    for tier in TIERS:  # one by one: moves of several tiers overlap
         busy_ns = covered_ns(stamps.filter(col(column) == tier))
         values[f"{tier}_{direction}_busy_gib_s"] = sizes[tier] / GIB / (busy_ns / 1e9) if busy_ns else None
     return pl.LazyFrame({name: [value] for name, value in values.items()}, dict.fromkeys(values, pl.Float64))

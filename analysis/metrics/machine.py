@@ -112,7 +112,7 @@ def _bytes(log: Log) -> pl.LazyFrame:
     """Compare the bytes that devices moved, each device once, with those of the replayer."""
     names = ("read_bytes", "written_bytes")
     weight = share_after_warm_up(log)
-    once = ~col("shared")
+    once = ~col("shared")  # ranks on one device each count all that it moves
     sums = {name: (col(name) * weight).filter(once).sum() for name in names}
     sums |= {f"process_{name}": (col(f"process_{name}") * weight).sum() for name in names}
     known = {name: col(name).filter(once).count() > 0 for name in names}

@@ -81,6 +81,7 @@ def _is_locked(place: Path) -> bool:
     try:
         folder = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
         try:
+            # Shared, so that two analyses do not take each other for a replayer.
             fcntl.flock(folder, fcntl.LOCK_SH | fcntl.LOCK_NB)
         finally:
             os.close(folder)

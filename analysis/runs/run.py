@@ -227,6 +227,7 @@ class Run:
         for place, cells in self.cells.items():
             sampled_ns = self.sampled_ns.get(place)
             moves = cells.lazy()
+            # Counters of a run that was killed end before its log does.
             if sampled_ns is not None and sampled_ns < (self.last_ns[place] or 0):
                 moves = pl.concat(self.rows[place]).filter(col("end_ns") <= sampled_ns)
             own = moves.select(
@@ -261,16 +262,13 @@ class Run:
     def make_log(self, targets: Targets | None = None) -> Log:
         """Make the log of all ranks, on the clock of the earliest one.
 
-        Args:
-            targets: the bounds to compare the run with.
-
         Raises:
             InputError: a part is missing, damaged or not of a log, or the ranks' clocks are days
                 apart.
         """
         warm_end_ns, cut_ns = self.bounds_ns
         rows = self.shifted_rows()
-        if self.steady_ns is not None:
+        if self.steady_ns is not None:  # the replayer could not know yet where the warm-up would end
             rows = [stretch.with_columns(warmup=col("start_ns") < warm_end_ns) for stretch in rows]
         return Log(
             rows,

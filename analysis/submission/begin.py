@@ -5,9 +5,10 @@ import platform
 import re
 import shutil
 from collections.abc import Iterator
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import msgspec
 import yaml
@@ -19,39 +20,29 @@ from tracegen.errors import InputError
 _HEAD: Final = "# Replace every null. docs/submitting.md explains the fields.\n"
 
 
-class _Client(msgspec.Struct):
-    """The description of a client; values may be null until they are filled in."""
-
-    chassis: Any
-    networking: Any
-    drives: Any
-    operating_system: Any
-    quantity: Any
-
-
-class _Architecture(msgspec.Struct):
-    product_API: Any  # noqa: N815 (MLPerf's name)
-    benchmark_API: Any  # noqa: N815
+_SUT: Final = "system_under_test"
+_NAME: Final = f"{_SUT}.solution.submission_name"
+# The fields that the rules require of a description; more are allowed.
+_REQUIRED: Final = (
+    *(f"{_SUT}.clients.0.{name}" for name in ("chassis", "networking", "drives", "operating_system", "quantity")),
+    *(f"{_SUT}.solution.{name}" for name in ("friendly_description", "nodes", "usable_capacity_tib")),
+    *(f"{_SUT}.solution.architecture.{name}" for name in ("product_API", "benchmark_API")),
+    f"{_SUT}.deployment",
+    _NAME,
+)
 
 
-class _Solution(msgspec.Struct):
-    submission_name: str
-    friendly_description: Any
-    nodes: Any
-    usable_capacity_tib: Any
-    architecture: _Architecture
+@dataclass(frozen=True)
+class Description:
+    """The content of a description, as far as checks need it.
 
+    Attributes:
+        system: the name of the system.
+        empty: dotted names of the fields that are still to be filled in.
+    """
 
-class _System(msgspec.Struct):
-    clients: Annotated[list[_Client], msgspec.Meta(min_length=1)]
-    deployment: Any
-    solution: _Solution
-
-
-class Description(msgspec.Struct):
-    """The fields that the description of a system must have; more are allowed."""
-
-    system_under_test: _System
+    system: object
+    empty: list[str]
 
 
 class Environment(msgspec.Struct):
@@ -96,7 +87,7 @@ def begin(work: Path, asked: Begun, cache_dir: Path, results: Path) -> list[str]
     except OSError as error:
         problem = f"cannot begin a submission here ({error})"
         raise InputError(problem, "choose another `results`", subject=work) from None
-    return read_description(system)[1]
+    return read_description(system).empty
 
 
 def write_file(path: Path, text: str) -> None:
@@ -134,21 +125,23 @@ def _check_rules(asked: Begun, cache_dir: Path, results: Path) -> dict[str, str]
     return places
 
 
-def read_description(path: Path) -> tuple[Description, list[str]]:
-    """Read the description of a system; return it with the dotted names of its empty fields.
+def read_description(path: Path) -> Description:
+    """Read the description of a system.
 
     Raises:
         InputError: the file is missing, or lacks a field that the rules require.
     """
     try:
         check_file(path, MOST_BYTES)
-        content = msgspec.yaml.decode(path.read_bytes())
-        empty = [name for name, value in flatten_tree(content).items() if value is None]
-        return msgspec.convert(content, Description), empty
+        values = flatten_tree(msgspec.yaml.decode(path.read_bytes()))
+        lacking = [field for field in _REQUIRED if not any(f"{name}.".startswith(f"{field}.") for name in values)]
+        if lacking:
+            raise ValueError(f"the field {lacking[0]} is missing")
     except (OSError, ValueError) as error:  # msgspec's errors are ValueErrors
         reason = str(error).splitlines()[0]
         remedy = "correct it; `analysis submission begin` writes one with every field"
         raise InputError(f"cannot be read ({reason})", remedy, subject=path) from None
+    return Description(values[_NAME], [name for name, value in values.items() if value is None])
 
 
 def _describe_system(submission: Submission, cache_dir: Path) -> dict[str, Any]:

@@ -138,6 +138,7 @@ def _sum_option(submission: Submission, name: str, trials: Sequence[PackagedTria
 
 
 def _sum_trial(trial: PackagedTrial) -> dict[str, Any]:
+    # Ranks that are missing are reported as doubts about the run.
     ranks = [_claim_rank(info, summary) for info, summary in zip(trial.infos, trial.ranks, strict=False)]
     return {
         "trial": parse_number(trial.path),

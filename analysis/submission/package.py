@@ -57,6 +57,7 @@ def make_package(work: Path, results: Path) -> Package:
     read_description(work / "system.yaml")
     package = Package(results / submission.division / submission.organisation, submission)
     _check_replaceable(package, replays)
+    # Staged beside its place, on the same file system: it appears whole, by renaming.
     staged = Package(package.top / f".{submission.system}.partial", submission)
     shutil.rmtree(staged.top, ignore_errors=True)  # left by packaging that was interrupted
     try:

@@ -178,7 +178,7 @@ class Package:
 
 def flatten_tree(tree: Any, place: str = "") -> dict[str, Any]:
     """Return the values of a tree of JSON or YAML by their dotted names."""
-    if isinstance(tree, dict | list):
+    if isinstance(tree, dict | list) and tree:  # an empty one is a value
         inner = tree.items() if isinstance(tree, dict) else enumerate(tree)
         parts = [flatten_tree(part, f"{place}.{name}".lstrip(".")) for name, part in inner]
         return {name: value for part in parts for name, value in part.items()}

@@ -66,7 +66,7 @@ def validate(package: Package, progress: Progress = ignore_progress) -> PackageV
     for option, opened in trials.items():
         other_work = [*check_work(package, opened), *check_conditions(package, opened)]
         runs += [*check_runs(opened), *other_work]
-        if other_work:
+        if other_work:  # its plan could be of any size
             del right[option]
     rows, untied = compare_with_traces(package, right, progress)
     problems = {
@@ -127,8 +127,7 @@ def _list_obstacles(package: Package) -> list[DoubtLine]:
         return []
     text = f"its scale is {submission.scale}, which only tests the procedure"
     obstacles = [DoubtLine(headline="rehearsal", text=text, advice="do not submit it")]
-    _, empty = read_description(package.description)
-    if empty:
+    if empty := read_description(package.description).empty:
         text = f"{package.description.name} has {format_count(len(empty), 'empty field')}"
         obstacles.append(DoubtLine(headline="description", text=text, advice="a submission must fill them in"))
     return obstacles
@@ -187,16 +186,15 @@ def _check_description(package: Package) -> Problems:
     """Check the fields of the system's description."""
     system = package.submission.system
     try:
-        described, empty = read_description(package.description)
+        described = read_description(package.description)
     except InputError as error:
         yield _phrase(error, package)
         return
     name = f"systems/{system}.yaml"
-    named = described.system_under_test.solution.submission_name
-    if named != system:
-        yield f"{name}: solution.submission_name is {named}, but the package's system is {system}"
+    if described.system != system:
+        yield f"{name}: solution.submission_name is {described.system}, but the package's system is {system}"
     if package.submission.rules.submittable:
-        for dotted in empty:
+        for dotted in described.empty:
             yield f"{name}: {dotted} is not filled in"
 
 

@@ -98,7 +98,7 @@ def _between_trials(
     alike: dict[tuple[object, ...], dict[MachineName, list[int]]] = {}
     for number, summary in enumerate(summaries):
         system = systems[number] if systems else None
-        machine = replace(summary.provenance.machine, host=None)
+        machine = replace(summary.provenance.machine, host=None)  # hosts of one kind make trials, too
         if machine.profile is not None:  # a prediction is no trial
             continue
         kinds = alike.setdefault((system, summary.provenance.configuration), {})

@@ -133,7 +133,7 @@ def shorten_paths(paths: Sequence[Path]) -> list[str]:
     names = [path.name for path in paths]
     if len(set(names)) == len(names) and all(names):
         return names
-    if len(set(paths)) < len(paths):
+    if len(set(paths)) < len(paths):  # then no path tells them apart
         return list(map(str, paths))
     absolute = [path.absolute() for path in paths]
     top = os.path.commonpath([path.parent for path in absolute])

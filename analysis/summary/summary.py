@@ -123,10 +123,11 @@ def judge(run: Run, log: Log, progress: Progress = ignore_progress) -> Summary:
     values |= {"drain_s": max((window.drain_s or 0.0 for window in windows), default=0.0)}
     cells = log.every_cell.collect()
     evidence = Evidence(run, values, find_steadiness(log))
+    # Ops past executed_ops depend on when the run was cut, so no plan says how many there are.
     counts = integrity.count_moves(cells.filter(~col("beyond")))
     contradictions = integrity.find_contradictions(run, counts)
     found = checks.sort_doubts([*run.doubts, *contradictions, *checks.find_doubts(evidence)])
-    bottleneck = values.pop("bottleneck")
+    bottleneck = values.pop("bottleneck")  # a word among numbers
     return Summary(
         run=str(run.path),
         doubts=tuple(found),

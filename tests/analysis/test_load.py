@@ -28,13 +28,6 @@ def test_a_loaded_run_has_log_counters_info_and_summary(tmp_path: Path) -> None:
     assert summary.metrics["failed_moves"] == 0
 
 
-def test_a_loaded_run_has_the_rows_of_all_ranks(tmp_path: Path) -> None:
-    save(tmp_path / "run", [replayed(OPTIONS[0], 1, rank, ranks=2) for rank in range(2)])
-    run = analysis.load(str(tmp_path / "run"))
-    assert len(run.info) == 2
-    assert set(run.moves.select("rank").unique().collect()["rank"]) == {0, 1}
-
-
 def test_the_rows_of_ranks_are_on_the_first_ranks_clock(tmp_path: Path) -> None:
     save(tmp_path / "run", [replayed(OPTIONS[0], 1, rank, ranks=2) for rank in range(2)])
     alone = pl.read_parquet(tmp_path / "run" / "rank_1" / "moves" / "*.parquet")

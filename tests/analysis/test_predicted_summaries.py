@@ -7,7 +7,6 @@ import numpy as np
 import polars as pl
 import pytest
 
-import analysis
 from analysis.doubts.predictions import ERRORS
 from analysis.summary.across_runs import add_shared_doubts
 from analysis.summary.answer import list_verdicts
@@ -70,12 +69,6 @@ def test_json_has_the_profile(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-def test_a_measured_run_has_no_mark(tmp_path: Path) -> None:
-    found = summarise(clean().save(tmp_path / "run")).to_json()
-    assert found["predicted"] is False
-    assert "prediction" not in found
-
-
 def test_the_first_lines_say_predicted_and_the_last_one_too(tmp_path: Path) -> None:
     place = mark(clean(), **SHEET, speeds={"nvme": 2.0, "cpu": 1.5}).save(tmp_path / "run")
     lines = call("summary", place).stdout.splitlines()
@@ -106,14 +99,6 @@ def test_a_prediction_is_neither_a_copy_nor_a_trial_of_its_replay(tmp_path: Path
     summaries = add_shared_doubts([summarise(place) for place in places])
     assert [doubt.kind for summary in summaries for doubt in summary.doubts] == []
     assert "3 runs, same work" in show(*summaries)
-
-
-def test_python_reads_predicted_runs(tmp_path: Path) -> None:
-    loaded = analysis.load(mark(clean()).save(tmp_path / "run"))
-    assert loaded.moves.select(pl.len()).collect().item() == 1799
-    assert loaded.device is None
-    assert loaded.info[0].prediction is not None
-    assert loaded.summary().prediction == loaded.info[0].prediction
 
 
 def test_an_assessment_says_that_no_machine_was_measured(tmp_path: Path) -> None:

@@ -25,20 +25,14 @@ def rewritten(change: Callable[[pa.Table], pa.Table], **options: Any) -> Change:
 
 
 def first(name: str, value: Any, **options: Any) -> Change:
-    """Put another value into the first cell of a column, in the column's own type."""
+    """Put another value into the first cell of a column."""
 
-    def change(table: pa.Table) -> pa.Table:
-        kind = table.schema.field(name).type
-        values = [value, *table[name].to_pylist()[1:]]
-        if pa.types.is_dictionary(kind):
-            made = pa.array(values, pa.string()).dictionary_encode().cast(kind)
-        else:
-            made = pa.array(values, kind)
-        arrays = [made if one == name else table[one] for one in table.column_names]
-        fields = [pa.field(one.name, one.type) for one in table.schema]
-        return pa.Table.from_arrays(arrays, schema=pa.schema(fields, metadata=table.schema.metadata))
+    def change(path: Path) -> None:
+        table = pl.read_parquet(path)
+        values = pl.Series(name, [value, *table[name].to_list()[1:]])
+        table.with_columns(values).write_parquet(path, **options)
 
-    return rewritten(change, **options)
+    return change
 
 
 def versioned(version: bytes) -> Change:
@@ -56,7 +50,7 @@ DAMAGES: dict[str, tuple[str, Change, str]] = {
     "an unknown word": (PART, first("move", "teleport"), "move = 'teleport'; it must be one of hit, store"),
     "a newer version": (PART, versioned(b"3"), "is of run format 3"),
     "a null": (PART, first("move", None), "column move holds nulls"),
-    "a null that no statistics count": (PART, first("read_ns", None, write_statistics=False), "its log holds nulls"),
+    "a null that no statistics count": (PART, first("read_ns", None, statistics=False), "its log holds nulls"),
     "no rows": (PART, rewritten(lambda table: table.slice(0, 0)), "its log has no rows"),
     "a time before the run": (COUNTERS, first("time_ns", -5), "run backwards"),
     "bytes beyond all bounds": (COUNTERS, first("read_bytes", 2**63 - 1), "run backwards or are impossible"),

@@ -1,6 +1,5 @@
 """Logs made of rows, and comparisons of the metrics of analysis with those of the oracle."""
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -48,10 +47,6 @@ def summarise_both_ways(place: Path, rows: Rows, **info: Any) -> tuple[Row, Row]
     """Return the summary of a run by analysis, and the one by the oracle."""
     write_run(place, rows, **info)
     return summary.summarise(place).to_json(), metric_oracle.summary(metric_oracle.read(place))
-
-
-def assert_names_agree(found: Row, expected: Row, names: str) -> None:
-    assert_same(found, {name: value for name, value in expected.items() if re.fullmatch(names, name)})
 
 
 MARKS = ("t_s", "depth", "share", "rank", "size_class")

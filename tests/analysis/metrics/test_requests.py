@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 
 from analysis.summary import summary
-from analysis.summary.distributions import TABLES
 from replayer.schema import WAITS
 from tests.analysis import metric_oracle
 from tests.analysis.metric_oracle.facts import Row, Rows
@@ -17,17 +16,6 @@ from tests.analysis.metrics.shared_logs import S, by_hand, logs
 from tests.support.logs import samples, write_run
 
 GIB = 2**30
-
-
-@settings(max_examples=15)
-@given(rows=logs())
-def test_a_tier_ends_with_what_was_stored_and_not_evicted(rows: Rows) -> None:
-    found = TABLES["occupancy_over_time"](log_of(rows))
-    for tier, lies in found.group_by("tier", maintain_order=True).agg(pl.col("gib").last()).rows():
-        ok = [row for row in rows if row["status"] == "ok"]
-        entered = sum(row["size_bytes"] for row in ok if row["to_tier"] == tier)
-        left = sum(row["size_bytes"] for row in ok if row["from_tier"] == tier and row["move"] not in ("hit", "copy"))
-        assert lies == pytest.approx((entered - left) / GIB, abs=1e-9)
 
 
 @settings(max_examples=25)

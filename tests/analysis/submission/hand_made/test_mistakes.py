@@ -69,7 +69,6 @@ class Mistake:
 
 
 INVALID: Final = "option_1/trial_2 is not valid: "
-MISSING: Final = "parts are missing or altered"
 MISTAKES: Final[dict[str, Mistake]] = {
     # files
     "a byte of a log": Mistake(flip("rank_0/moves/part-00000.parquet", -1), "part-00000.parquet is not readable"),
