@@ -84,6 +84,11 @@ def write_failure(path: Path, error: OSError, setting: str = "output") -> InputE
     return InputError(problem, "choose another place", subject=path, setting=setting)
 
 
+def _is_name(path: Path) -> bool:
+    """Return whether a path names something in UTF-8; the empty path does not, nor do bytes of a shell's variable."""
+    return path.name != "" and str(path) == str(path).encode(errors="replace").decode()
+
+
 def check_output(
     path: Path, *, force: bool, setting: str = "output", is_replaceable: Callable[[Path], bool] = Path.is_file
 ) -> None:
@@ -92,7 +97,7 @@ def check_output(
     With `force` what exists is replaced if it is of the kind to be written. `setting` is the parameter
     that names the output.
     """
-    if not path.name or str(path) != str(path).encode(errors="replace").decode():
+    if not _is_name(path):
         raise InputError("not a name for a file", "choose another", subject=repr(str(path)), setting=setting)
     try:
         is_taken = path.exists() or path.is_symlink()  # a link to nothing is somebody's, too

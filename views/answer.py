@@ -12,14 +12,14 @@ from msgspec import Struct
 if TYPE_CHECKING:  # every command imports this module, and `--help` needs no polars
     import polars as pl
 
+# The colour of a state: valid, not valid, or no verdict, as on a plan without measurements
 Tone = Literal["good", "bad", "plain"]
-"""The colour of a state: valid, not valid, or no verdict, as on a plan without measurements."""
 
+# Which direction of a figure is better; empty if neither is
 Better = Literal["higher", "lower", ""]
-"""Which direction of a figure is better; empty if neither is."""
 
+# A cell of a table; None was not measured
 Cell = str | float | bool | None
-"""A cell of a table; None was not measured."""
 
 
 class Figure(Struct, frozen=True, kw_only=True):
@@ -128,17 +128,16 @@ class Rule(Struct, frozen=True, kw_only=True):
     panel: str = ""
 
 
+# How a chart shows its rows.
+#
+# lines: y over x, with points at rows that have a note, and error bars from `low` to `high`;
+# bands: lines of many points, with the band from `low` to `high`;
+# steps: lines that hold their value until the next x;
+# points: marks alone, with error bars from `low` to `high`;
+# bars: horizontal stacked bars of x by part `series`, one per name `y`;
+# intervals: values x per name `y`, with a bar from `low` to `high`, and `text` at the right;
+# dots: values x per name `y`, with a bar from `low` to `high`, and a tick at `target`.
 Kind = Literal["lines", "bands", "steps", "points", "bars", "intervals", "dots"]
-"""How a chart shows its rows.
-
-lines: y over x, with points at rows that have a note, and error bars from `low` to `high`;
-bands: lines of many points, with the band from `low` to `high`;
-steps: lines that hold their value until the next x;
-points: marks alone, with error bars from `low` to `high`;
-bars: horizontal stacked bars of x by part `series`, one per name `y`;
-intervals: values x per name `y`, with a bar from `low` to `high`, and `text` at the right;
-dots: values x per name `y`, with a bar from `low` to `high`, and a tick at `target`.
-"""
 
 
 class Chart(Struct, frozen=True, kw_only=True):

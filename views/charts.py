@@ -19,7 +19,6 @@ from views.drawing import (
     make_axis,
     make_drawing,
     make_scale,
-    write_value,
 )
 from views.lines import draw_lines
 from views.svg import INK, MUTED, PAPER, TEXT_SIZE, WIDTH, render_files, render_svg
@@ -69,17 +68,6 @@ def _make_names(drawing: Drawing) -> tuple[alt.Y, float]:
     return alt.Y("y:N", sort=names, title=None, axis=axis), min(380, LETTER * max(map(len, names)))
 
 
-def _add_notes(drawing: Drawing) -> pl.DataFrame:
-    """Add a tooltip to each row, if they have none."""
-    rows, x = drawing.rows, drawing.chart.x
-    if "note" in rows.columns:
-        return rows
-    each = rows.select("panel", "y", "series", "x").rows()
-    words = ((" ".join(filter(None, names)), write_value(value, x)) for *names, value in each)
-    notes = [f"{names}: {value}" for names, value in words]
-    return rows.with_columns(pl.Series("note", notes, pl.String))
-
-
 def _draw_bars(drawing: Drawing) -> tuple[Drawn, pl.DataFrame]:
     """Draw stacked bars, one for each name."""
     x = drawing.chart.x
@@ -87,7 +75,7 @@ def _draw_bars(drawing: Drawing) -> tuple[Drawn, pl.DataFrame]:
     width = round(WIDTH - room - 30)
     order = {name: rank for rank, name in enumerate(drawing.colours)}
     rank = pl.col("series").replace_strict(order, return_dtype=pl.Int64)
-    rows = _add_notes(drawing).with_columns(rank=rank)
+    rows = drawing.rows.with_columns(rank=rank)
     sums = rows.group_by("panel", "y").agg(pl.col("x").sum())["x"]
     axis = make_axis(x, width // 90, sums)
     bars = alt.Chart(ROWS).mark_bar(height={"band": 0.8}, stroke=PAPER, strokeWidth=1)
@@ -104,7 +92,7 @@ def _draw_bars(drawing: Drawing) -> tuple[Drawn, pl.DataFrame]:
 
 def _draw_names(drawing: Drawing) -> tuple[Drawn, pl.DataFrame]:
     """Draw values by name with their intervals, a tick at the target, and words at the right."""
-    rows = _add_notes(drawing)
+    rows = drawing.rows
     y, room = _make_names(drawing)
     words = max((len(text) for text in rows["text"].drop_nulls()), default=0)
     width = round(WIDTH - room - LETTER * words - 40)

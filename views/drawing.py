@@ -10,17 +10,17 @@ import altair as alt
 import polars as pl
 
 from views.answer import Axis, Chart
-from views.numbers import format_number
+from views.numbers import format_number, format_plain
 from views.svg import COLOURS, TEXT_SIZE, WIDTH, get_colour
 
 PALETTE: Final = ("blue", "red", "green", "purple", "yellow", "cyan", "brown", "grey")
+# Reference to the rows: Altair copies all data of a chart at every step
 ROWS: Final = alt.NamedData("rows")
-"""Reference to the rows: Altair copies all data of a chart at every step."""
 _HEADER: Final = alt.Header(labelOrient="top", labelAnchor="start", title=None)
+# Pixels of a letter, on average
 LETTER: Final = 0.53 * TEXT_SIZE
-"""Pixels of a letter, on average."""
+# Shape of a line in a legend, long enough to show its dashes
 STROKE: Final = "M-1,0H4"
-"""Shape of a line in a legend, long enough to show its dashes."""
 _SHAPES: Final = (
     "circle",
     "square",
@@ -36,6 +36,7 @@ _PREDICTED: Final = [7, 4]
 _TIMES: Final = (1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2, 3, 5, 10, 20, 50, 100, 1000)
 _RATIO: Final = "datum.value == 1 ? '1' : format(max(datum.value, 1 / datum.value), '.3~g') + '×'"
 
+# The columns that rows may lack, and their values then
 _COLUMNS: Final[dict[str, pl.Expr]] = {
     "panel": pl.lit(""),
     "series": pl.lit(""),
@@ -46,7 +47,6 @@ _COLUMNS: Final[dict[str, pl.Expr]] = {
     "text": pl.lit(None, pl.String),
     "rule": pl.lit(None, pl.String),
 }
-"""The columns that rows may lack, and their values then."""
 
 Drawn = alt.LayerChart | alt.FacetChart
 
@@ -115,7 +115,7 @@ class Drawing:
 def make_drawing(chart: Chart) -> Drawing:
     """Return a chart with all columns of its rows, and with its colours."""
     lacking = {name: value for name, value in _COLUMNS.items() if name not in chart.rows.columns}
-    rows = chart.rows.with_columns(**lacking)
+    rows = _add_notes(chart, chart.rows.with_columns(**lacking))
     present = rows["series"].unique(maintain_order=True).to_list()
     palette = itertools.cycle(PALETTE)
     # Absent series keep their place in the palette: a name has one colour in all charts.
@@ -178,6 +178,18 @@ def arrange_panels(whole: Drawn, panels: list[str], columns: int, *, is_shared: 
     return arranged
 
 
-def write_value(value: object, axis: Axis) -> str:
-    """Return a value of an axis as a tooltip has it."""
-    return f"{value:.1%}" if axis.is_share and isinstance(value, float) else format_number(value)
+def _add_notes(chart: Chart, rows: pl.DataFrame) -> pl.DataFrame:
+    """Add a tooltip to each row, if they have none."""
+    if "note" in rows.columns:
+        return rows
+    notes = []
+    for panel, series, x, y in rows.select("panel", "series", "x", "y").rows():
+        if chart.kind in ("bars", "intervals", "dots"):
+            notes.append(f"{' '.join(filter(None, (panel, y, series)))}: {_write_value(x, chart.x)}")
+        else:
+            notes.append(f"{series} {_write_value(y, chart.y)}, at {_write_value(x, chart.x)}".strip())
+    return rows.with_columns(pl.Series("note", notes, pl.String))
+
+
+def _write_value(value: object, axis: Axis) -> str:
+    return format_plain(value, "share") if axis.is_share and isinstance(value, float) else format_number(value)

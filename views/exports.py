@@ -7,8 +7,8 @@ from msgspec import to_builtins
 
 from views.answer import Answer, Table
 
+# What a spreadsheet takes for a formula; a number that is written as text is none
 _FORMULA: Final = r"^[=+\-@\t\r]"
-"""What a spreadsheet takes for a formula; a number that is written as text is none."""
 
 
 def render_json(answer: Answer) -> str:

@@ -16,12 +16,11 @@ from views.drawing import (
     arrange_panels,
     make_axis,
     make_scale,
-    write_value,
 )
 from views.svg import INK, PAPER, TEXT_SIZE, WIDTH
 
+# Pixels beside a panel for the axis and its title
 _MARGIN: Final = 78
-"""Pixels beside a panel for the axis and its title."""
 _DASHED: Final[Any] = {"aria": False, "color": INK, "strokeWidth": 1.2, "strokeDash": [5, 4]}
 _WORDS: Final[Any] = {"aria": False, "color": INK, "fontSize": TEXT_SIZE - 1}
 
@@ -32,7 +31,7 @@ def draw_lines(drawing: Drawing) -> tuple[Drawn, pl.DataFrame]:
     columns = min(2, len(panels))
     width = WIDTH // columns - _MARGIN
     height = 170 if len(panels) > 2 else 250
-    rows = _add_rules(chart, _add_notes(chart, rows), panels)
+    rows = _add_rules(chart, rows, panels)
     if chart.kind == "steps":
         rows = _hold_last_values(rows)
     base = alt.Chart(ROWS).encode(x=_make_x(drawing, rows, width), y=_make_y(chart.y, rows, "y"))
@@ -127,16 +126,6 @@ def _mark_points(drawing: Drawing, base: alt.Chart) -> list[alt.Chart]:
     if drawing.chart.dashed:
         return marks
     return [mark.encode(shape=drawing.encode_shapes()) for mark in marks]
-
-
-def _add_notes(chart: Chart, rows: pl.DataFrame) -> pl.DataFrame:
-    """Add a tooltip to each point, if the rows have none."""
-    if "note" in rows.columns:
-        return rows
-    notes = []
-    for series, x, y in rows.select("series", "x", "y").rows():
-        notes.append(f"{series} {write_value(y, chart.y)}, at {write_value(x, chart.x)}".strip())
-    return rows.with_columns(pl.Series("note", notes, pl.String))
 
 
 def _hold_last_values(rows: pl.DataFrame) -> pl.DataFrame:

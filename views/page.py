@@ -20,8 +20,8 @@ _HINTS: Final[dict[Better, str]] = {
     "lower": "lower is better",
     "": "",
 }
+# Columns of a chart's rows that a table of them has
 _MARKS: Final = ("panel", "series", "x", "y", "low", "high", "target")
-"""Columns of a chart's rows that a table of them has."""
 
 
 def render_page(answer: Answer) -> str:

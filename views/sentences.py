@@ -11,7 +11,7 @@ def say_values(clauses: Iterable[tuple[str, str]], limit: str = "") -> str:
         limit: what held the values back; empty if it is not known.
     """
     said = "; ".join(phrase.format(value) for phrase, value in clauses if value)
-    begun = f"{said[:1].upper()}{said[1:]}." if said else say_none("anything")
+    begun = f"{said[:1].upper()}{said[1:]}." if said else "Nothing was measured."
     return f"{begun} The limit is {limit}." if said and limit else begun
 
 
@@ -40,8 +40,3 @@ def say_limit(what: str, goal: str, place: str, beyond: Iterable[str] = ()) -> s
 def say_curve(what: str, points: Iterable[tuple[str, str]]) -> str:
     """Say values along a curve: "The P95 is 3 ms at 1 user, 9 ms at 8 users."."""
     return f"The {what} is {', '.join(f'{value} at {place}' for value, place in points)}."
-
-
-def say_none(what: str, why: str = "") -> str:
-    """Say that there is nothing to tell: "Not measured: the P95, as nothing was read."."""
-    return f"Not measured: {what}{f', as {why}' if why else ''}."

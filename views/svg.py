@@ -6,16 +6,17 @@ from xml.etree import ElementTree as ET
 
 import vl_convert
 
+# The width of every chart in pixels; a phone scrolls it sideways
 WIDTH: Final = 1120
-"""The width of every chart in pixels; a phone scrolls it sideways."""
 TEXT_SIZE: Final = 15
+# Pixels of a PNG per pixel of its SVG
 PIXELS: Final = 2
-"""Pixels of a PNG per pixel of its SVG."""
 
 INK: Final = "#1d2330"
 MUTED: Final = "#59606d"
 GRID: Final = "#e4e7eb"
 PAPER: Final = "#fdfdfc"
+# Colours by name: on white, and on dark. Those on white differ, as they tell the name
 COLOURS: Final[dict[str, tuple[str, str]]] = {
     "ink": (INK, "#e7eaf0"),
     "muted": (MUTED, "#a4abb8"),
@@ -36,7 +37,6 @@ COLOURS: Final[dict[str, tuple[str, str]]] = {
     "grey": ("#9a9fa8", "#80868f"),
     "brown": ("#7a5230", "#c79d74"),
 }
-"""Colours by name: on white, and on dark. Those on white differ, as they tell the name."""
 
 _NAMES: Final = {light: name for name, (light, _) in COLOURS.items()}
 _FONT: Final = "Arial, Helvetica, Liberation Sans, sans-serif"
@@ -67,8 +67,8 @@ CONFIG: Final = {
     "facet": {"spacing": 24},
 }
 _SVG: Final = "{http://www.w3.org/2000/svg}"
+# Classes of panels and marks
 _KEPT: Final = {"cell", "role-mark"}
-"""Classes of panels and marks."""
 _DROPPED: Final = (
     "role",
     "aria-roledescription",
@@ -76,13 +76,13 @@ _DROPPED: Final = (
     "pointer-events",
     "stroke-miterlimit",
 )
+# Attributes that say nothing: the font is set once per chart
 _DEFAULTS: Final = {
     "font-family": _FONT,
     "font-size": f"{TEXT_SIZE}px",
     "font-weight": "normal",
     "opacity": "1",
 }
-"""Attributes that say nothing: the font is set once per chart."""
 
 
 def get_colour(name: str) -> str:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from analysis.log.targets import Targets
     from views.answer import Answer
 
+# Parameters that say something about a file, too
 _OF_FILES = ("runs", "output", "form", "charts", "title", "force", "as_json")
-"""Parameters that say something about a file, too."""
 
 
 @command(epilog="Example: analysis report run1 run2 -o report.html")

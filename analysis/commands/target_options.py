@@ -7,7 +7,7 @@ from typing import Any, Final
 import click
 
 from analysis.log.targets import Targets
-from tracegen.console.command_line import GIB_S, MILLISECONDS, TERABYTES, Unit
+from tracegen.console.command_line import GIB_S, MILLISECONDS, TERABYTES, Quantity, Unit
 from tracegen.console.commands import option_group
 from tracegen.errors import InputError
 
@@ -23,6 +23,8 @@ _TARGET_FLAGS: Final = (
     ),
     click.option(
         "--qos-ms-per-gib",
+        type=Quantity(MILLISECONDS, low=0),
+        default=_DEFAULT.qos_ms_per_gib,
         metavar="MS",
         help="Time added to the target per GiB moved before the first token. Default: 0.",
     ),
@@ -39,11 +41,13 @@ _TARGET_FLAGS: Final = (
     ),
     click.option(
         "--tbw",
+        type=Quantity(TERABYTES, low=1e-6),
         metavar="TB",
         help="Rated endurance of the drive: bytes it may be written, in 10^12 bytes or as 1.2PB.",
     ),
     click.option(
         "--drive-tb",
+        type=Quantity(TERABYTES, low=1e-6),
         metavar="TB",
         help="Capacity of the drive in 10^12 bytes, for its drive writes per day.",
     ),
@@ -57,31 +61,24 @@ def target_options(command: Callable[..., Any]) -> Callable[..., Any]:
     def with_targets(
         *args: Any,
         qos_ms: str | None,
-        qos_ms_per_gib: str | None,
+        qos_ms_per_gib: float,
         tier_gib_s: tuple[str, ...],
         device_gib_s: str | None,
-        tbw: str | None,
-        drive_tb: str | None,
+        tbw: float | None,
+        drive_tb: float | None,
         **others: Any,
     ) -> Any:
         targets = Targets(
             qos_ms=_DEFAULT.qos_ms | ({} if qos_ms is None else _parse_classes(qos_ms)),
-            qos_ms_per_gib=_parse_latency_per_gib(qos_ms_per_gib),
+            qos_ms_per_gib=qos_ms_per_gib,
             tier_gib_s=_parse_tiers(tier_gib_s, device_gib_s),
-            tbw=None if tbw is None else _parse("tbw", tbw, TERABYTES),
-            drive_tb=None if drive_tb is None else _parse("drive_tb", drive_tb, TERABYTES),
+            tbw=tbw,
+            drive_tb=drive_tb,
         )
         return command(*args, targets=targets, **others)
 
     example = "--qos-ms interactive=200 --tier-gib-s nvme=7,4"
     return option_group("Targets", example, *_TARGET_FLAGS)(with_targets)
-
-
-def _parse_latency_per_gib(text: str | None) -> float:
-    """Parse the time, in ms, that each GiB adds to a target."""
-    if text is None:
-        return _DEFAULT.qos_ms_per_gib
-    return _parse("qos_ms_per_gib", text, MILLISECONDS, may_be_zero=True)
 
 
 def _parse_tiers(texts: tuple[str, ...], device: str | None) -> dict[str, tuple[float, float]]:
@@ -137,13 +134,12 @@ def _parse_classes(text: str) -> dict[str, float]:
     return targets
 
 
-def _parse(setting: str, text: str, unit: Unit, *, may_be_zero: bool = False) -> float:
+def _parse(setting: str, text: str, unit: Unit) -> float:
     """Parse a positive number in a unit."""
     try:
         value = float(unit.parse(text))
     except ValueError as error:
         raise InputError(str(error), setting=setting) from None
-    if value < 0 or (value == 0 and not may_be_zero):
-        limit = "must be 0 or more" if may_be_zero else "must be more than 0"
-        raise InputError(limit, subject=text, setting=setting)
+    if value <= 0:
+        raise InputError("must be more than 0", subject=text, setting=setting)
     return value

@@ -145,7 +145,7 @@ def test_every_tier_has_an_efficiency(tmp_path: Path) -> None:
         (["--tier-gib-s", "cpu=1"], "not two numbers; give those of reading and writing"),
         (["--tier-gib-s", "cpu=1,none"], "'none' is not a number"),
         (["--tier-gib-s", "nvme=1,2", "--device-gib-s", "1,2"], "the bandwidth of nvme is given twice"),
-        (["--drive-tb", "0"], "--drive-tb 0: must be more than 0"),
+        (["--drive-tb", "0"], "0 must be at least 0.000001 TB"),
     ],
 )
 def test_wrong_targets_are_refused(tmp_path: Path, flags: list[str], sentence: str) -> None:

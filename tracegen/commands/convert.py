@@ -41,8 +41,8 @@ _TIMES: Final = {
     "decode_token_ms": "Nominal time to generate a token.",
     "seed": "Seed of all draws: jitter, sample, classes.  [default: 0]",
 }
+# Settings whose 0 means that they are not given
 _MEANS_NONE: Final = ("rechunk", "max_idle_gap_s", "bytes_per_token")
-"""Settings whose 0 means that they are not given."""
 
 
 def _list_imports() -> list[str]:

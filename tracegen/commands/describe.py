@@ -38,21 +38,15 @@ def validate(trace: Path, as_json: bool) -> None:
     opened = tracegen.read(trace)
     violations = opened.violations()
     if as_json:
-        report = {
-            "ops": opened.ops,
-            "violations": violations.count,
-            "problems": [vars(problem) for problem in violations.problems],
-        }
-        click.echo(json.dumps(report, indent=2))
+        problems = [vars(problem) for problem in violations.problems]
+        click.echo(json.dumps({"ops": opened.ops, "violations": violations.count, "problems": problems}, indent=2))
     else:
         for problem in violations.problems:
             click.echo(escape_controls(f"{trace}, {problem}"))
-        unlisted = violations.count - len(violations.problems)
-        if unlisted:
+        if unlisted := violations.count - len(violations.problems):
             click.echo(f"{trace}: {unlisted:,} more violations are not listed")
-        verdict = f"valid, fingerprint {opened.metadata.fingerprint}"
-        if violations.count:
-            verdict = f"{violations.count:,} violations"
+        valid = f"valid, fingerprint {opened.metadata.fingerprint}"
+        verdict = f"{violations.count:,} violations" if violations.count else valid
         click.echo(f"{trace}: {opened.ops:,} ops, {verdict}")
     if violations.count:
         raise click.exceptions.Exit(1)

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from tracegen.trace.reading import Trace
 
 TRACE_PATH: Final = click.Path(path_type=Path)
+# The unit of a setting, by the end of its name
 _UNITS: Final[Mapping[str, Unit]] = {"s": SECONDS, "ms": MILLISECONDS}
-"""The unit of a setting, by the end of its name."""
 
 
 class TraceCommands(Commands):

@@ -118,8 +118,8 @@ class Quantity(click.ParamType[Any]):
         except ValueError as error:
             self.fail(str(error), param, ctx)
         if not self._low <= number <= self._high:
-            limits = f"from {self._low:g} to {self._high:g} {self._unit.name}"
-            self.fail(f"{value} must be {limits}.", param, ctx)
+            limits = f"at least {self._low:g}" if self._high.is_infinite() else f"from {self._low:g} to {self._high:g}"
+            self.fail(f"{value} must be {limits} {self._unit.name}.", param, ctx)
         return self._kind(number)
 
 

@@ -62,8 +62,7 @@ def option_group(heading: str, example: str, *options: Decorator) -> Decorator:
     """
 
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed(options):
-            function = option(function)
+        function = add_options(options, function)
         declared: list[Any] = function.__click_params__  # type: ignore[attr-defined]  # click's
         for param in declared[-len(options) :]:
             param.group = OptionGroup(heading, example)
