@@ -156,10 +156,12 @@ class Tier(Protocol):
         keeps_bytes: whether a read returns what was written; only then can reads be verified.
         is_compiled: whether compiled code makes moves on this tier. If not, workers come back to
             Python for every move that touches it.
+        is_throttled: whether transfers wait for their turn.
     """
 
     keeps_bytes: bool
     is_compiled: bool
+    is_throttled: bool
 
     @property
     def engine_handle(self) -> int:

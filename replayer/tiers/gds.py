@@ -55,7 +55,8 @@ class GdsTier(FileTier):
         path = Path(f"/proc/self/fd/{self._cache.descriptor}") / file_name(key)
         flags = "r+" if function is CREATE else "r"
         open_cufile = partial(self._kvikio.CuFile, path, flags)
-        return _GdsObject(function, self._open_handle(), key, size, self.engine_handle, open_cufile)
+        throttle = self.engine_handle if self.is_throttled else 0
+        return _GdsObject(function, self._open_handle(), key, size, throttle, open_cufile)
 
 
 class _GdsObject(NativeObject):

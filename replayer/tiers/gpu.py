@@ -224,7 +224,8 @@ class GpuTier(MemoryTier):
         return clock
 
     def _make_object(self, function: Callable[..., int], key: int, size: int) -> NativeObject:
-        return _GpuObject(function, self._open_handle(), key, size, self.engine_handle, self._arena, self._clock())
+        throttle = self.engine_handle if self.is_throttled else 0
+        return _GpuObject(function, self._open_handle(), key, size, throttle, self._arena, self._clock())
 
     def close(self) -> None:
         super().close()
@@ -270,6 +271,9 @@ class _GpuObject(NativeObject):
                 pairs.append((self._arena[place : place + high - low], tensor[low - offset : high - offset]))
             begin += size
         return pairs
+
+    def __exit__(self, *exception: object) -> None:
+        """Do nothing: memory needs no closing."""
 
     def _copy(self, pairs: list[tuple[Any, Any]], direction: int, length: int) -> None:
         began = perf_counter_ns()

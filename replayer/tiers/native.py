@@ -65,9 +65,10 @@ class NativeObject:
 
     def extents(self) -> list[tuple[int, int]]:
         """List where the object is in its tier's room, as (start, bytes)."""
-        first = self.struct.extent_list or ctypes.addressof(self.struct.extent)
+        if not self.struct.extent_list:
+            return [(self.struct.extent.start, self.struct.extent.bytes)]
         # The list is the tier's, and valid while the tier holds the object.
-        found = (Extent * self.struct.extents).from_address(first)
+        found = (Extent * self.struct.extents).from_address(self.struct.extent_list)
         return [(extent.start, extent.bytes) for extent in found]
 
     def _raise_fault(self, error: int) -> None:
@@ -90,6 +91,7 @@ class NativeTier:
 
     keeps_bytes = True
     is_compiled = True
+    is_throttled = False
 
     def __init__(self, handle: int) -> None:
         self.handle: int | None = handle

@@ -32,6 +32,7 @@ class Throttle:
     def slow_down(self, tier: Tier) -> None:
         """Set the limits of a tier, before the run."""
         # Compiled code waits by itself in moves that it makes; Python asks it to in all others.
+        tier.is_throttled = True
         _set_throttle(tier.engine_handle, self.mib_s, self.write_mib_s or self.mib_s, self.latency_us)
 
     def as_dict(self) -> dict[str, float]:
@@ -52,11 +53,13 @@ def wait_turn(handle: int, direction: int, length: int, began: int) -> int:
     Compiled code does so by itself; this is for transfers that are made in Python.
 
     Args:
-        handle: the compiled core's tier.
+        handle: the compiled core's tier; 0: it is not throttled.
         direction: READ or WRITE.
         length: bytes that were transferred.
         began: perf_counter_ns() before the transfer.
     """
+    if not handle:  # without a call: it would take longer than the rest
+        return 0
     transferred = perf_counter_ns()
     _wait_turn(handle, direction, length, began)
     return perf_counter_ns() - transferred
