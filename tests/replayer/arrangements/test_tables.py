@@ -52,13 +52,6 @@ def test_a_wrong_table_is_refused_in_one_sentence(text: str) -> None:
     assert refused.value.remedy
 
 
-def test_rules_that_contradict_each_other_are_refused_in_python_too() -> None:
-    with pytest.raises(InputError, match=r"low is 1, above high"):
-        Arrangement("mine", nvme=TierRules(high=0.5))
-    with pytest.raises(InputError, match="several tiers may hold an object under lmcache"):
-        load_arrangement("lmcache").with_promotion()
-
-
 def read_table_of_the_page() -> dict[str, Any]:
     page = (ROOT / "docs" / "arrangements.md").read_text()
     match = re.search(r"```toml\n(.*?)```", page, re.S)

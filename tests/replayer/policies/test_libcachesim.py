@@ -2,7 +2,6 @@
 
 import random
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -89,10 +88,3 @@ def test_no_policy_misses_less_than_belady_at_equal_sizes(capacity: int, excerpt
         sizes = np.ones(int(keys.max()) + 1, np.int64)
         misses = {name: our_misses(name, capacity, keys, sizes) for name in KINDS}
         assert min(misses.values()) == misses["belady"]
-
-
-def test_all_hit_but_the_first_where_everything_fits(tmp_path: Path) -> None:
-    keys = skewed()
-    sizes = np.ones(int(keys.max()) + 1, np.int64)
-    distinct = len(set(keys.tolist()))
-    assert {our_misses(name, distinct, keys, sizes) for name in KINDS} == {distinct}
