@@ -91,12 +91,10 @@ class SweepTable:
     """The table that `replayer simulate` wrote.
 
     Attributes:
-        path: the file.
         cells: a row each.
         info: what the table records about itself.
     """
 
-    path: Path
     cells: pl.DataFrame
     info: SimulationInfo
 
@@ -179,7 +177,7 @@ def open_sweep(path: Path) -> SweepTable:
         InputError: the file is no such table.
     """
     table, info = read_simulation(path)
-    return SweepTable(path, pl.DataFrame(table), info)
+    return SweepTable(pl.DataFrame(table), info)
 
 
 class Cliff(NamedTuple):
