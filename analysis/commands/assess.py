@@ -17,7 +17,7 @@ from tracegen.console.progress_bars import show_progress
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
     "--profile",
-    type=Word(["latency", "throughput"]),
+    type=Word(["latency", "throughput"]),  # those of criteria.py, which takes time to import
     default="latency",
     show_default=True,
     help="Set of criteria.",

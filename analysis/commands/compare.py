@@ -113,6 +113,7 @@ def compare(
     predicted = find_predictions(sets)
     with show_progress("reading logs", "run", sum(map(len, sets))) as advance:
         if predicted in ([False, True], [True, False]) and not vary:
+            # Errors are of predictions, whichever set was typed first.
             measured, predictions = sets if predicted[1] else sets[::-1]
             check = check_predictions(measured, predictions, metrics, advance)
             answer = answer_check(check, every_metric=bool(metrics))
@@ -141,6 +142,7 @@ def _compare_sets(
     }
     if len(sets) > 1:
         return answer_comparison(compare_systems(trials, [*trials][-1], vary, metrics), runs, found)
+    # Unlike runs in one set are most likely a forgotten --against; each configuration is shown by itself.
     configurations, _ = match_configurations(trials, vary)
     if len(configurations) > 1:
         show_text(_SEVERAL.format(len(configurations)), err=True)

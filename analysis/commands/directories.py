@@ -22,6 +22,7 @@ def find_runs(paths: Iterable[Path]) -> list[Path]:
 
 
 def _find_below(path: Path, depth: int) -> Iterator[Path]:
+    # Also if it is a broken link: then an error names the run, which must not be left out in silence.
     if os.path.lexists(path / "run.json"):
         yield path
         return

@@ -78,6 +78,7 @@ def report(
         paths = find_runs(runs)
         named = [parse_label(text) for text in label] or _name_folders(runs, paths)
         answer = make_report(gather(paths, targets, baseline, progress=show_progress, labels=named), title)
+    # All tables of a report are long: who wants a file need not scroll past them.
     output.show(answer, form or ("" if output.file or output.charts else "txt"))
 
 
@@ -85,6 +86,7 @@ def _name_folders(arguments: tuple[Path, ...], runs: list[Path]) -> list[tuple[s
     """Return a label for each argument if all are folders of runs, as of two drives."""
     names = {argument.absolute().name for argument in arguments}
     is_each_a_folder = not {*arguments} & {*runs}
+    # One folder needs no name, and two of the same name would be one system.
     if len(arguments) < 2 or len(names) < len(arguments) or not is_each_a_folder:
         return []
     return [(argument.absolute().name, str(argument)) for argument in arguments]
@@ -100,6 +102,7 @@ def _report_file(files: tuple[Path, ...], title: str, output: Path | None) -> "A
     what = "a search" if is_search else "a sweep"
     if len(files) > 1:
         raise InputError(f"{what} is reported alone", "name only this file", subject=files[0])
+    # A search took hours, and --force is meant for an older page.
     if output is not None and output.resolve() == files[0].resolve():
         raise InputError("it is what is reported", "name another file", subject=output, setting="output")
     context = click.get_current_context()
