@@ -13,15 +13,11 @@ from tracegen.trace.columns import (
     PREFILL,
     RAG,
     READ,
-    ROW_GROUP,
-    SCHEMA,
-    SHARD_COLUMNS,
     SYSTEM,
     USER,
     WRITE,
     Columns,
     concatenate,
-    split_rows,
     take_rows,
 )
 from tracegen.trace.metadata import METADATA_KEY, Fingerprint, Metadata, has_guessed_sessions
@@ -38,9 +34,6 @@ __all__ = [
     "PREFILL",
     "RAG",
     "READ",
-    "ROW_GROUP",
-    "SCHEMA",
-    "SHARD_COLUMNS",
     "SYSTEM",
     "USER",
     "WRITE",
@@ -50,6 +43,5 @@ __all__ = [
     "Trace",
     "concatenate",
     "has_guessed_sessions",
-    "split_rows",
     "take_rows",
 ]
