@@ -126,25 +126,17 @@ def _compare_sets(
     sets: list[list[Path]], vary: tuple[str, ...], metrics: tuple[str, ...], advance: Advance
 ) -> "Answer":
     """Compare sets of runs; the last is the baseline. A single set is shown with its statistics."""
-    from analysis.comparison.answer import answer_comparison, answer_statistics, describe_sets
+    from analysis.comparison.answer import answer_comparison, answer_statistics
     from analysis.comparison.compare import compare_systems, select_metrics
     from analysis.comparison.matching import match_configurations, name_sets
     from analysis.comparison.trials import load_sets
-    from analysis.comparison.warnings import count_doubts, warn_of_machines, warn_of_predictions
 
     trials, left_out = load_sets(dict(zip(name_sets(sets), sets, strict=True)), advance)
-    every = [trial for own in trials.values() for trial in own]
-    runs = describe_sets(trials, left_out)
-    found: dict[str, object] = {
-        "runs": {system: [str(trial.run.path) for trial in own] for system, own in trials.items()},
-        "left_out": {str(path): why for path, why in left_out.items()},
-        "doubts": count_doubts(every),
-    }
     if len(sets) > 1:
-        return answer_comparison(compare_systems(trials, [*trials][-1], vary, metrics), runs, found)
+        return answer_comparison(compare_systems(trials, [*trials][-1], vary, metrics), left_out)
     # Unlike runs in one set are most likely a forgotten --against; each configuration is shown by itself.
     configurations, _ = match_configurations(trials, vary)
     if len(configurations) > 1:
         show_text(_SEVERAL.format(len(configurations)), err=True)
-    found["warnings"] = [*warn_of_machines(trials), *warn_of_predictions(trials)]
-    return answer_statistics(configurations, select_metrics([own.summary for own in every], metrics), runs, found)
+    names = select_metrics([trial.summary for own in trials.values() for trial in own], metrics)
+    return answer_statistics(configurations, names, trials, left_out)

@@ -2,29 +2,34 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import polars as pl
 from msgspec import to_builtins
-from msgspec.structs import replace
 
 from analysis.comparison.compare import Comparison, Pair
 from analysis.comparison.matching import Configuration
 from analysis.comparison.ratios import EQUAL_WORK, Measured, Ratio
 from analysis.comparison.sentences import describe_comparison, describe_pair, describe_verdict, format_interval
 from analysis.comparison.trials import Systems
-from analysis.comparison.warnings import describe_doubts, describe_runs
+from analysis.comparison.warnings import warn_of_machines, warn_of_predictions
 from analysis.metrics.catalogue import CATALOGUE, describe
 from analysis.metrics.headlines import heading, scale
+from analysis.summary.across_runs import list_doubt_lines
+from analysis.summary.answer import shorten_paths
 from analysis.summary.run_summary import is_thin
 from tracegen.errors import format_count
-from views.answer import Answer, Column, Table
+from views.answer import Answer, Column, DoubtLine, Table
 from views.numbers import format_alike, format_number
 
 BRIEF: Final = (EQUAL_WORK, "wall_clock_tok_s", "nvme_read_gib_s", "nvme_read_p95_ms", "ttfb_p95_ms")
 """The metrics that have rows if there are several configurations or systems."""
+SECTION: Final = "Comparison at equal work"
+"""The part of a page that compares systems."""
+# Most runs of a system whose paths are listed.
+_LISTED: Final = 3
 # Words of labels, and the shorter ones of a comparison.
 _SHORTER: Final = {
     "time to first byte (part of TTFT)": "storage part of TTFT",
@@ -58,60 +63,65 @@ class Row(NamedTuple):
     ratio: Ratio
 
 
-def answer_comparison(comparison: Comparison, runs: Sequence[str], found: Mapping[str, Any]) -> Answer:
-    """Make the answer of a comparison.
-
-    Args:
-        comparison: systems against one of them.
-        runs: lines on the runs of each system.
-        found: entries of its JSON beside those of the comparison; `doubts` is one.
-    """
+def answer_comparison(comparison: Comparison, left_out: Mapping[Path, str]) -> Answer:
+    """Make the answer of systems against one of them; `left_out` says by path why a run was left out."""
     table = tabulate_rows(comparison)
-    count = sum(map(len, comparison.trials.values()))
-    notes = [*table.notes, *describe_doubts(found["doubts"], count)]
     records = [row for pair in comparison.pairs for row in _list_records(comparison, pair)]
+    # A table without rows is not shown, nor would its notes be.
+    remarks = () if table.rows else table.notes
     return Answer(
-        title=table.title,
-        # A table without rows is not shown, nor would its notes be.
-        subject=[*runs, *([] if table.rows else notes)],
+        title=name_comparison(comparison),
+        subject=[*describe_sets(comparison.trials, left_out), *remarks],
         sentence=describe_comparison(comparison),
-        tables=[replace(table, name="ratios", title="Ratios at equal work", notes=notes)],
+        tables=[table],
+        doubts=list_set_doubts(comparison.trials),
         records=pl.DataFrame(records, _RECORD),
-        data={**found, **convert_comparison(comparison)},
+        data=convert_sets(comparison.trials, left_out) | convert_comparison(comparison),
     )
 
 
 def describe_sets(systems: Systems, left_out: Mapping[Path, str]) -> list[str]:
-    """Return lines on the runs of each system, and on those that were left out.
-
-    Args:
-        systems: valid trials by system.
-        left_out: by path, why a run was left out.
-    """
+    """Return lines on the runs of each system, and on those that were left out."""
     lines, predicted = [], []
     for system, own in systems.items():
-        lines.append(describe_runs(system, [str(trial.run.path) for trial in own]))
+        paths = [str(trial.run.path) for trial in own]
+        listed = ", ".join(paths) if len(paths) <= _LISTED else f"{paths[0]} … {paths[-1]}"
+        lines.append(f"{system}: {format_count(len(paths), 'run')}: {listed}")
         profiles = dict.fromkeys(filter(None, (trial.summary.describe_profile() for trial in own)))
         if profiles:
             predicted.append(f"PREDICTED, not measured: {system}: with {' and '.join(profiles)}")
     return [*lines, *predicted, *(f"LEFT OUT: {path}: {why}" for path, why in left_out.items())]
 
 
+def convert_sets(systems: Systems, left_out: Mapping[Path, str]) -> dict[str, Any]:
+    """Return the runs of each system, and those that were left out, in plain JSON."""
+    return {
+        "runs": {system: [str(trial.run.path) for trial in own] for system, own in systems.items()},
+        "left_out": {str(path): why for path, why in left_out.items()},
+    }
+
+
+def list_set_doubts(systems: Systems) -> list[DoubtLine]:
+    """Return the doubts on all runs."""
+    trials = [*chain(*systems.values())]
+    names = shorten_paths([trial.run.path for trial in trials])
+    return list_doubt_lines(names, [trial.summary for trial in trials])
+
+
 def tabulate_rows(comparison: Comparison) -> Table:
     """Return the rows as a table, with the remarks and warnings as its notes."""
     compared = comparison.compared
     name = compared[0].name if len(compared) == 1 else "system"
-    rows = [
-        [row.label, row.old, row.new, *format_interval(row.ratio), describe_verdict(row.ratio)]
-        for row in list_rows(comparison)
-    ]
-    warnings = [f"WARNING: {warning}" for warning in comparison.warnings]
     return Table(
-        name="comparison",
-        title=name_comparison(comparison),
+        name="ratios",
+        title="Ratios at equal work",
         columns=[*map(Column, ("", comparison.baseline, name, "ratio", "95% interval", ""))],
-        rows=rows,
-        notes=[*list_remarks(comparison), *warnings],
+        rows=[
+            [row.label, row.old, row.new, *format_interval(row.ratio), describe_verdict(row.ratio)]
+            for row in list_rows(comparison)
+        ],
+        section=SECTION,
+        notes=[*list_remarks(comparison), *(f"WARNING: {warning}" for warning in comparison.warnings)],
     )
 
 
@@ -159,19 +169,18 @@ def format_means(pair: Pair, ratio: Ratio) -> tuple[str, str]:
     """Format the means of baseline and system alike; empty over several configurations."""
     if ratio.means == (None, None):
         return "", ""
-    metric, own = ratio.metric, pair.measured[0].metrics
+    metric, (new, old) = ratio.metric, ratio.means
     if metric == EQUAL_WORK:
         size = 2**30 if _is_of_bytes(pair) else 1
-        old, new = format_alike([mean and mean / size for mean in reversed(ratio.means)])
-        return old, new
-    means = [mean and scale(metric, mean) for mean in reversed(ratio.means)]
-    old, new = format_alike(means, "share" if describe(metric).is_share else "")
-    # A percentile that rests on too few samples is in brackets.
-    if any(is_thin(metric, trial) for trial in own[ratio.b]):
-        old = f"({old})"
-    if any(is_thin(metric, trial) for trial in own[ratio.a]):
-        new = f"({new})"
-    return old, new
+        shown = format_alike([mean and mean / size for mean in (old, new)])
+    else:
+        unit = "share" if describe(metric).is_share else ""
+        shown = format_alike([mean and scale(metric, mean) for mean in (old, new)], unit)
+        # A percentile that rests on too few samples is in brackets.
+        for place, system in enumerate((ratio.b, ratio.a)):
+            if any(is_thin(metric, trial) for trial in pair.measured[0].metrics[system]):
+                shown[place] = f"({shown[place]})"
+    return shown[0], shown[1]
 
 
 def list_remarks(comparison: Comparison) -> list[str]:
@@ -206,27 +215,27 @@ def _describe_span(measured: Measured, pair: Pair) -> Iterator[str]:
 
 
 def answer_statistics(
-    configurations: Sequence[Configuration], metrics: Sequence[str], runs: Sequence[str], found: Mapping[str, Any]
+    configurations: Sequence[Configuration], metrics: Sequence[str], systems: Systems, left_out: Mapping[Path, str]
 ) -> Answer:
     """Make the answer of the trials of a system: their statistics.
 
     Args:
-        configurations: of one system.
+        configurations: of the system.
         metrics: names of metrics.
-        runs: lines on the runs of the system.
-        found: entries of its JSON beside the statistics; `warnings` is one.
+        systems: the system and its trials.
+        left_out: by path, why a run was left out.
     """
+    ((system, trials),) = systems.items()
     records = [
         {
             "configuration": one.name,
             "system": system,
-            "predicted": any(trial.summary.prediction for trial in trials),
+            "predicted": any(trial.summary.prediction for trial in one.trials[system]),
             "metric": metric,
             "unit": get_unit(metric),
             **asdict(one.statistics(system, metric)),
         }
         for metric, one in product(metrics, configurations)
-        for system, trials in one.trials.items()
     ]
     rows = [
         [
@@ -239,7 +248,7 @@ def answer_statistics(
         ]
         for row in records
     ]
-    count = sum(len(own) for one in configurations for own in one.trials.values())
+    warnings = [*warn_of_machines(systems), *warn_of_predictions(systems)]
     cut = "; runs were cut in time" if any(one.cut for one in configurations) else ""
     table = Table(
         name="statistics",
@@ -253,11 +262,17 @@ def answer_statistics(
     )
     return Answer(
         title="; ".join(one.name for one in configurations),
-        subject=[*runs, *(f"WARNING: {warning}" for warning in found["warnings"])],
-        sentence=f"{format_count(count, 'trial')} of {format_count(len(configurations), 'configuration')}{cut}.",
+        subject=[*describe_sets(systems, left_out), *(f"WARNING: {warning}" for warning in warnings)],
+        sentence=f"{format_count(len(trials), 'trial')} of {format_count(len(configurations), 'configuration')}{cut}.",
         tables=[table],
+        doubts=list_set_doubts(systems),
         records=pl.DataFrame(records, infer_schema_length=None),
-        data={**found, "configurations": [_convert_configuration(one, metrics) for one in configurations]},
+        data=convert_sets(systems, left_out)
+        | {
+            "warnings": warnings,
+            "configurations": [_convert_configuration(one) for one in configurations],
+            "statistics": records,
+        },
     )
 
 
@@ -286,8 +301,7 @@ def _convert_pair(pair: Pair) -> dict[str, object]:
         "unmatched": pair.unmatched,
         "disturbance": pair.disturbance.remark or None,
         "configurations": [
-            _convert_configuration(one.configuration, pair.metrics)
-            | {"equal_work": asdict(one.equal), "requests": one.requests}
+            _convert_configuration(one.configuration) | {"equal_work": asdict(one.equal), "requests": one.requests}
             for one in pair.measured
         ],
         "ratios": to_builtins(pair.ratios),
@@ -295,15 +309,13 @@ def _convert_pair(pair: Pair) -> dict[str, object]:
     }
 
 
-def _convert_configuration(one: Configuration, metrics: Sequence[str]) -> dict[str, Any]:
-    windows = {metric: {name: asdict(one.statistics(name, metric)) for name in one.trials} for metric in metrics}
+def _convert_configuration(one: Configuration) -> dict[str, Any]:
     return {
         "name": one.name,
         "trace_fingerprint": one.first.trace_fingerprint,
         "users": one.first.users,
         "cut": one.cut,
         "same_plan": one.same_plan,
-        "own_windows": windows,
     }
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from analysis.comparison.matching import Configuration, match_configurations
+from analysis.comparison.matching import match_configurations
 from analysis.comparison.ratios import EQUAL_WORK, FAMILY, Measured, Ratio, compute_ratios, measure_configuration
 from analysis.comparison.trials import (
     Systems,
@@ -51,7 +51,6 @@ class Pair(Struct, frozen=True):
         baseline: the system that it is compared with.
         why: why the two cannot be compared; empty if they can.
         measured: the configurations that both have, with their spans of equal work.
-        metrics: the names of the metrics compared.
         ratios: by metric, of the system over the baseline, over all configurations; EQUAL_WORK
             first.
         each: the same by the name of a configuration, if there are several.
@@ -65,18 +64,12 @@ class Pair(Struct, frozen=True):
     baseline: str
     why: str = ""
     measured: list[Measured] = []
-    metrics: list[str] = []
     ratios: dict[str, Ratio] = {}
     each: dict[str, dict[str, Ratio]] = {}
     varied: list[str] = []
     unmatched: list[str] = []
     warnings: list[str] = []
     disturbance: Disturbance = QUIET
-
-    @property
-    def configurations(self) -> list[Configuration]:
-        """The configurations that both systems have."""
-        return [one.configuration for one in self.measured]
 
     @property
     def speed(self) -> float | None:
@@ -109,11 +102,6 @@ class Comparison:
         speeds = {self.baseline: 1.0}
         speeds |= {pair.name: pair.speed for pair in self.pairs if pair.speed is not None}
         return sorted(speeds, key=lambda name: -speeds[name])
-
-    @property
-    def has_configurations(self) -> bool:
-        """Whether a system and the baseline have several configurations in common."""
-        return any(pair.each for pair in self.pairs)
 
     @property
     def warnings(self) -> list[str]:
@@ -199,7 +187,6 @@ def _compare_pair(
         baseline,
         why="" if comparable else next(one.equal.refusal for one in measured),
         measured=measured,
-        metrics=shown,
         ratios=compute(comparable) if comparable else {},
         each={one.configuration.name: compute([one]) for one in comparable} if len(measured) > 1 else {},
         varied=_describe_varied(systems, drop_followers(differing)),

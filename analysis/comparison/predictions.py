@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 import polars as pl
 
+from analysis.comparison.answer import convert_sets, describe_sets, list_set_doubts
 from analysis.comparison.compare import select_metrics
 from analysis.comparison.matching import find_common, group_trials, name_configurations
 from analysis.comparison.trials import (
@@ -20,7 +21,7 @@ from analysis.comparison.trials import (
     find_differing,
     load_sets,
 )
-from analysis.comparison.warnings import count_doubts, describe_doubts, describe_runs, warn_of_machines
+from analysis.comparison.warnings import warn_of_machines
 from analysis.doubts.predictions import describe_profile
 from analysis.metrics.catalogue import CATALOGUE
 from analysis.metrics.headlines import heading
@@ -96,23 +97,21 @@ class PredictedPair:
 
 @dataclass(frozen=True)
 class PredictionCheck:
-    """Predictions against measurements; its fields are those of the JSON.
+    """Predictions against measurements.
 
     Attributes:
-        runs: paths of the runs by side, `measured` and `predicted`.
+        trials: the runs by side, `measured` and `predicted`.
         left_out: by path, why a run was left out.
         unmatched: for each group of runs without a counterpart, why it has none.
         warnings: reasons to doubt the comparison, in sentences.
-        doubts: kinds of doubt that the runs have, with the number of runs.
         metrics: names of the metrics to show.
         pairs: in the order of the measured runs.
     """
 
-    runs: dict[str, list[str]]
-    left_out: dict[str, str]
+    trials: dict[str, list[Trial]]
+    left_out: dict[Path, str]
     unmatched: list[str]
     warnings: list[str]
-    doubts: dict[str, int]
     metrics: list[str]
     pairs: list[PredictedPair]
 
@@ -152,8 +151,7 @@ def check_predictions(
     groups = {side: group_trials(own, OF_DEVICES) for side, own in trials.items()}
     remedy = "predict the trace of the replay under its settings, or pass `vary` for ratios"
     common, unmatched = find_common(groups, remedy)
-    every = [*chain(*trials.values())]
-    names = select_metrics([trial.summary for trial in every], metrics)
+    names = select_metrics([trial.summary for trial in chain(*trials.values())], metrics)
     pairs = []
     warnings = [
         f"{trial.run.path} is NOT VALID, {'; '.join(trial.summary.findings)}: it tests the model, not a drive."
@@ -166,20 +164,22 @@ def check_predictions(
         if more:
             problem = f"{prediction.run.path} and {more[0].run.path} predict the same replays"
             raise InputError(problem, "compare each with its own replays")
-        warnings += _check_pair(label, own, prediction)
-        pairs.append(make_pair(label, own, prediction, names))
-    return PredictionCheck(
-        runs={side: [str(trial.run.path) for trial in own] for side, own in trials.items()},
-        left_out={str(path): reason for path, reason in (left_out | others).items()},
-        unmatched=unmatched,
-        warnings=list(dict.fromkeys(warnings)),
-        doubts=count_doubts(every),
-        metrics=names,
-        pairs=pairs,
-    )
+        info = prediction.summary.prediction
+        assert info is not None, "the run is predicted"
+        warnings += _check_pair(label, own, prediction, info)
+        pair = PredictedPair(
+            label,
+            trace_fingerprint=str(prediction.run.trace_fingerprint),
+            measured=[str(trial.run.path) for trial in own],
+            predicted=str(prediction.run.path),
+            prediction=info,
+            errors={name: compute_error([trial.summary for trial in own], prediction.summary, name) for name in names},
+        )
+        pairs.append(pair)
+    return PredictionCheck(trials, left_out | others, unmatched, list(dict.fromkeys(warnings)), names, pairs)
 
 
-def _check_pair(name: str, measured: Sequence[Trial], prediction: Trial) -> Iterator[str]:
+def _check_pair(name: str, measured: Sequence[Trial], prediction: Trial, info: PredictionInfo) -> Iterator[str]:
     """Check that a pair is of the same work; yield reasons to doubt it.
 
     Raises:
@@ -194,8 +194,7 @@ def _check_pair(name: str, measured: Sequence[Trial], prediction: Trial) -> Iter
         why = "the runs were cut, so each covers another part of the plan, and errors are of own windows"
         yield f"{name}: {why}: compare whole runs."
     yield from warn_of_machines({name: measured})
-    info = prediction.summary.prediction
-    if info is not None and info.speeds:
+    if info.speeds:
         yield f"{name}: predicted with {describe_profile(info)}: no replay was as fast."
     # The profile decides the conditions of its devices; a replay under others is not what was predicted.
     own = conditions_of(prediction)
@@ -207,21 +206,6 @@ def _check_pair(name: str, measured: Sequence[Trial], prediction: Trial) -> Iter
                 differing[condition] = f"{condition} ({' measured, '.join(values)} predicted)"
     if differing:
         yield f"{name}: the profile is of other conditions: {', '.join(differing.values())}."
-
-
-def make_pair(name: str, measured: Sequence[Trial], prediction: Trial, metrics: Sequence[str]) -> PredictedPair:
-    """Make a pair with the errors of metrics."""
-    info = prediction.summary.prediction
-    assert info is not None, "the run is predicted"
-    summaries = [trial.summary for trial in measured]
-    return PredictedPair(
-        name,
-        trace_fingerprint=str(prediction.run.trace_fingerprint),
-        measured=[str(trial.run.path) for trial in measured],
-        predicted=str(prediction.run.path),
-        prediction=info,
-        errors={metric: compute_error(summaries, prediction.summary, metric) for metric in metrics},
-    )
 
 
 def compute_error(measured: Sequence[Summary], prediction: Summary, metric: str) -> PredictionError:
@@ -241,23 +225,6 @@ def compute_error(measured: Sequence[Summary], prediction: Summary, metric: str)
     )
 
 
-def tabulate_errors(pairs: Sequence[PredictedPair], metrics: Sequence[str]) -> Table:
-    """Return a row for each pair and metric."""
-    rows, notes = [], ["The error is predicted ÷ measured − 1."]
-    for pair, metric in product(pairs, metrics):
-        one = pair.errors[metric]
-        measured, low, high, predicted = map(format_number, (one.measured, one.low, one.high, one.predicted))
-        if one.is_thin:
-            measured, predicted, notes = f"({measured})", f"({predicted})", [notes[0], NOTE]
-        span = "" if one.trials < 2 else f"{low} to {high}"
-        rows.append([pair.name, heading(metric), metric, measured, span, predicted, one.error])
-    heads = ("prediction", "metric", "name", "measured, median", "range of trials", "predicted")
-    title = "Measured beside predicted"
-    return Table(
-        name="errors", title=title, columns=[*map(Column, heads), Column("error", "change")], rows=rows, notes=notes
-    )
-
-
 def answer_check(check: PredictionCheck, *, every_metric: bool = False) -> Answer:
     """Make the answer of a check.
 
@@ -268,7 +235,6 @@ def answer_check(check: PredictionCheck, *, every_metric: bool = False) -> Answe
     metrics = check.metrics
     if len(check.pairs) > 1 and not every_metric:
         metrics = [name for name in COLUMNS if name in metrics] or metrics[: len(COLUMNS)]
-    profiles = dict.fromkeys(describe_profile(pair.prediction) for pair in check.pairs)
     records = [
         {
             "pair": pair.name,
@@ -282,18 +248,38 @@ def answer_check(check: PredictionCheck, *, every_metric: bool = False) -> Answe
         for metric, one in pair.errors.items()
     ]
     frame = pl.DataFrame(records, infer_schema_length=None).drop("is_thin")
+    found = {name: msgspec.to_builtins(getattr(check, name)) for name in ("unmatched", "warnings", "metrics", "pairs")}
     return Answer(
         title="Predictions against measurements",
         subject=[
-            *(describe_runs(side, own) for side, own in check.runs.items()),
-            f"PREDICTED with {' and '.join(profiles)}",
-            *(f"LEFT OUT: {path}: {why}" for path, why in check.left_out.items()),
+            *describe_sets(check.trials, check.left_out),
             *(f"UNMATCHED: {why}" for why in check.unmatched),
             *(f"WARNING: {warning}" for warning in check.warnings),
-            *describe_doubts(check.doubts, sum(map(len, check.runs.values()))),
         ],
         sentence="error: predicted ÷ median of the measured trials − 1",
         tables=[tabulate_errors(check.pairs, metrics)],
+        doubts=list_set_doubts(check.trials),
         records=frame.rename({"low": "measured_low", "high": "measured_high"}),
-        data=msgspec.to_builtins(check),
+        data=convert_sets(check.trials, check.left_out) | found,
+    )
+
+
+def tabulate_errors(pairs: Sequence[PredictedPair], metrics: Sequence[str]) -> Table:
+    """Return a row for each pair and metric."""
+    rows = []
+    for pair, metric in product(pairs, metrics):
+        one = pair.errors[metric]
+        measured, low, high, predicted = map(format_number, (one.measured, one.low, one.high, one.predicted))
+        if one.is_thin:
+            measured, predicted = f"({measured})", f"({predicted})"
+        span = "" if one.trials < 2 else f"{low} to {high}"
+        rows.append([pair.name, heading(metric), metric, measured, span, predicted, one.error])
+    has_thin = any(pair.errors[metric].is_thin for pair, metric in product(pairs, metrics))
+    heads = ("prediction", "metric", "name", "measured, median", "range of trials", "predicted")
+    return Table(
+        name="errors",
+        title="Measured beside predicted",
+        columns=[*map(Column, heads), Column("error", "change")],
+        rows=rows,
+        notes=["The error is predicted ÷ measured − 1.", *([NOTE] if has_thin else [])],
     )

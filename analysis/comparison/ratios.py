@@ -2,11 +2,11 @@
 
 import math
 import statistics
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import chain
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import polars as pl
 
@@ -19,7 +19,6 @@ from analysis.log.columns import FIRST_TOUCH, FOR_OTHERS, READS, TOUCHES
 from analysis.metrics import METRICS
 from analysis.metrics.catalogue import describe
 from analysis.metrics.metric import Better, Metric
-from analysis.runs.run import Run
 from analysis.summary.run_summary import Metrics
 from analysis.summary.summary import measure
 from replayer.schema import TIERS
@@ -37,8 +36,16 @@ _PRICE: Final = "replay with the speed of prefill (`prefill_tok_s`), or with roo
 _EQUAL_WORK: Final = Metric(EQUAL_WORK, "", "speed", "equal work per second", "higher")
 # The one row of an op that every plan has, whatever its evictions and copies.
 _OWN_OP: Final = ((pl.col("op") == "read") & READS) | FIRST_TOUCH
-TrialSpan = tuple[Trial, tuple[int, int]]
-"""A trial, and begin and end of its span in ns."""
+
+
+class TrialSpan(NamedTuple):
+    """A trial of a system, and the seconds, begin and end of its span of equal work."""
+
+    system: str
+    trial: Trial
+    seconds: float
+    begin_ns: int
+    end_ns: int
 
 
 @dataclass(frozen=True)
@@ -102,8 +109,7 @@ def measure_configuration(configuration: Configuration, metrics: Iterable[str]) 
         InputError: a log cannot be read.
     """
     unit: Unit = "bytes" if configuration.same_plan else "tokens"
-    trials = configuration.trials
-    works = {system: [read_work(trial.run, unit) for trial in own] for system, own in trials.items()}
+    works = {system: [read_work(trial.run, unit) for trial in own] for system, own in configuration.trials.items()}
     equal = find_equal_work(works, unit)
     is_free = configuration.first.conditions.load.prefill_tok_s is None
     # Without a speed of prefill a miss is free, and the system that misses more looks faster.
@@ -111,67 +117,53 @@ def measure_configuration(configuration: Configuration, metrics: Iterable[str]) 
         equal = replace(equal, reason=_FREE, remedy=_PRICE)
     if equal.reason:
         return Measured(configuration, equal)
+    spans = [
+        TrialSpan(system, trial, seconds, work.begin_ns, work.begin_ns + round(seconds * 1e9))
+        for system, trials in configuration.trials.items()
+        for trial, work, seconds in zip(trials, works[system], equal.spans_s[system], strict=True)
+    ]
     # Spans that end with their runs have the metrics of the summaries, which are computed already.
-    if not equal.has_ends_before(works):
-        whole = {system: [trial.summary.numbers for trial in own] for system, own in trials.items()}
-        return Measured(configuration, equal, _add_rates(equal, whole))
-    spans: dict[str, list[TrialSpan]] = {
-        system: [
-            (trial, (work.begin_ns, end_ns))
-            for trial, work, end_ns in zip(own, works[system], equal.ends_ns[system], strict=True)
-        ]
-        for system, own in trials.items()
-    }
+    is_whole = all(span.end_ns >= work.last_ns for span, work in zip(spans, chain(*works.values()), strict=True))
+    requests = None if is_whole else _find_common_requests(spans)
     # Loads of tiers decide whether their metrics are judged, so their bytes are measured, too.
     bytes_of_tiers = (f"{tier}_{side}_bytes" for tier in TIERS for side in TOUCHES)
     groups = {describe(name).group for name in (*metrics, *bytes_of_tiers)} & METRICS.keys()
-    requests = _find_common_requests(chain(*spans.values()))
-    sliced = {
-        system: [trial.summary.facts | _measure_span(trial.run, span, groups, requests) for trial, span in own]
-        for system, own in spans.items()
-    }
-    count = len(requests) if equal.is_cut else None
-    return Measured(configuration, equal, _add_rates(equal, sliced), count)
-
-
-def _add_rates(equal: EqualWork, metrics: Mapping[str, Sequence[Metrics]]) -> dict[str, list[Metrics]]:
-    """Add the rate of equal work to the metrics of each trial."""
-    return {
-        system: [
-            own | {EQUAL_WORK: equal.amount / span if span > 0 else None}
-            for own, span in zip(trials, equal.spans_s[system], strict=True)
-        ]
-        for system, trials in metrics.items()
-    }
+    measured: dict[str, list[Metrics]] = {system: [] for system in works}
+    for span in spans:
+        summary = span.trial.summary
+        own = summary.numbers if requests is None else summary.facts | _measure_span(span, groups, requests)
+        measured[span.system].append(own | {EQUAL_WORK: equal.amount / span.seconds})
+    count = len(requests) if requests is not None and equal.is_cut else None
+    return Measured(configuration, equal, measured, count)
 
 
 def _find_common_requests(spans: Iterable[TrialSpan]) -> pl.DataFrame:
     """Return rank and id of the requests that all trials began and ended in their spans."""
     tallies = []
-    for trial, (begin_ns, end_ns) in spans:
-        own = pl.concat(trial.run.shifted_rows()).filter(~FOR_OTHERS)
+    for span in spans:
+        own = pl.concat(span.trial.run.shifted_rows()).filter(~FOR_OTHERS)
         tally = own.group_by("rank", "request_id").agg(
             _OWN_OP.sum().alias("ops"), pl.col("start_ns").min(), pl.col("end_ns").max()
         )
-        is_inside = (pl.col("start_ns") >= begin_ns) & (pl.col("end_ns") <= end_ns)
+        is_inside = (pl.col("start_ns") >= span.begin_ns) & (pl.col("end_ns") <= span.end_ns)
         tallies.append(tally.filter(is_inside).collect(engine="streaming"))
     # A request with fewer ops in one of the logs was begun before its window.
     common = reduce(lambda one, other: one.join(other, on=["rank", "request_id", "ops"], how="semi"), tallies)
     return common.select("rank", "request_id")
 
 
-def _measure_span(run: Run, span_ns: tuple[int, int], groups: Set[str], requests: pl.DataFrame) -> Metrics:
+def _measure_span(span: TrialSpan, groups: Set[str], requests: pl.DataFrame) -> Metrics:
     """Compute groups of metrics of a run as though it had been cut at the end of a span."""
-    log = run.make_log()
-    rows = log.every_move.filter(pl.col("start_ns") < span_ns[1]).collect()
+    log = span.trial.run.make_log()
+    rows = log.every_move.filter(pl.col("start_ns") < span.end_ns).collect()
     # Only requests that ended in every trial: the slower run would lose its slowest ones otherwise.
     chosen = rows.join(requests, on=["rank", "request_id"], how="semi")
-    ended = rows.filter(pl.col("end_ns") <= span_ns[1])  # others end in a drain or among later moves
+    ended = rows.filter(pl.col("end_ns") <= span.end_ns)  # others end in a drain or among later moves
     parts = ((rows, groups - _OF_MOVES - _OF_REQUESTS), (ended, groups & _OF_MOVES), (chosen, groups & _OF_REQUESTS))
     values: Metrics = {}
     for kept, own in parts:
         if own:
-            values |= measure(log.cut(kept, span_ns), groups=own)
+            values |= measure(log.cut(kept, (span.begin_ns, span.end_ns)), groups=own)
     return values
 
 
@@ -201,8 +193,6 @@ class Ratio:
             configuration has one.
         low: start of its 95% interval; None if a configuration has a single trial of a system.
         high: end of the same interval.
-        least: the least ratio of a configuration.
-        most: the greatest ratio of a configuration.
         chance: the share of equal systems that would differ by as much.
         verdict: "apart" if the systems differ; "not apart" if the trials do not show it; "no
             verdict" without an interval; "not judged" if `better` is None.
@@ -219,8 +209,6 @@ class Ratio:
     ratio: float | None = None
     low: float | None = None
     high: float | None = None
-    least: float | None = None
-    most: float | None = None
     chance: float = 1.0
     verdict: Verdict = "no verdict"
     winner: str | None = None
@@ -292,7 +280,6 @@ def _compute_ratio(measured: Sequence[Measured], systems: tuple[str, str], metri
     is_cut = any(one.equal.is_cut for one in measured)
     # The error that cutting makes is the same in all trials, so their spread does not show it.
     estimate = estimate_ratio(strata, CUT_ERROR if is_cut else 0.0)
-    each = [math.exp(estimate_ratio([stratum]).log) for stratum in strata]
     low, high = estimate.find_ends() or (None, None)
     return replace(
         found,
@@ -300,8 +287,6 @@ def _compute_ratio(measured: Sequence[Measured], systems: tuple[str, str], metri
         ratio=math.exp(estimate.log),
         low=low,
         high=high,
-        least=min(each),
-        most=max(each),
         chance=estimate.chance,
         why=why or (_explain_no_interval(measured, systems) if better and low is None else ""),
     )

@@ -59,7 +59,6 @@ class EqualWork:
         unit: what counts as work.
         amount: W, in that unit.
         spans_s: t(W) of each trial by system, in s since its warm-up.
-        ends_ns: the same on the clock of the trial's log.
         is_cut: whether a run was cut.
         busy: mean busy share of the nvme tier over the spans by system; None without that tier.
         reason: why runs that were cut cannot be compared; empty if they can.
@@ -71,21 +70,12 @@ class EqualWork:
     unit: Unit
     amount: float
     spans_s: dict[str, list[float]]
-    ends_ns: dict[str, list[int]]
     is_cut: bool
     busy: dict[str, float | None]
     reason: str = ""
     remedy: str = ""
     same_tokens: bool = True
     same_misses: bool = True
-
-    def has_ends_before(self, works: Works) -> bool:
-        """Return whether a span ends before its run does, so that its metrics are not the run's."""
-        return any(
-            end_ns < work.last_ns
-            for system, own in works.items()
-            for work, end_ns in zip(own, self.ends_ns[system], strict=True)
-        )
 
     @property
     def refusal(self) -> str:
@@ -115,7 +105,6 @@ def find_equal_work(works: Works, unit: Unit) -> EqualWork:
         unit,
         amount,
         spans_s=_measure_each(each, lambda _, span: span),
-        ends_ns=_measure_each(each, lambda work, span: work.begin_ns + round(span * 1e9)),
         is_cut=is_cut,
         busy={system: _average([load.busy for load in own if load]) for system, own in loads.items()},
         reason=reason,

@@ -1,15 +1,14 @@
 """Warnings about a comparison: copies, several machines, other conditions, unequal work."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
 from analysis.comparison.matching import Configuration
-from analysis.comparison.trials import Systems, Trial
+from analysis.comparison.trials import Systems
 from analysis.metrics.headlines import TOTALS
-from tracegen.errors import format_count
 
 DISTURBED: Final = ("busy machine", "starved")
 """Kinds of doubt on a run whose machine did not serve it alone."""
@@ -66,25 +65,6 @@ def warn_of_work(configurations: Sequence[Configuration]) -> Iterator[str]:
                 f"{one.name}: runs of one plan were measured over different work ({', '.join(names)}), as their"
                 " warm-up ended at different ops; give the warm-up in ops instead of seconds, and replay."
             )
-
-
-def count_doubts(trials: Iterable[Trial]) -> dict[str, int]:
-    """Count the trials that have each kind of doubt."""
-    kinds = (dict.fromkeys(doubt.kind for doubt in trial.summary.doubts) for trial in trials)
-    return dict(Counter(kind for own in kinds for kind in own))
-
-
-def describe_doubts(doubts: Mapping[str, int], runs: int) -> list[str]:
-    """Return a sentence with the kinds of doubt, and how many of the runs have each; none without doubts."""
-    total = format_count(runs, "run")
-    kinds = ", ".join(f"{kind} ({count} of {total})" for kind, count in doubts.items())
-    return [f"Doubts: {kinds}; `analysis summary` explains them."] if doubts else []
-
-
-def describe_runs(system: str, runs: Sequence[str]) -> str:
-    """Return a line on the runs of a system: the paths of a few, or the first and the last of many."""
-    paths = ", ".join(runs) if len(runs) <= 3 else f"{runs[0]} … {runs[-1]}"
-    return f"{system}: {format_count(len(runs), 'run')}: {paths}"
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any, Final
 import polars as pl
 from msgspec.structs import replace
 
-from analysis.comparison.answer import list_rows, name_comparison
+from analysis.comparison.answer import SECTION, list_rows, name_comparison
 from analysis.comparison.compare import Comparison
 from analysis.comparison.ratios import Ratio
 from analysis.comparison.sentences import describe_verdict, format_span
@@ -34,7 +34,6 @@ _SOURCES: Final = dict(zip(ENUMS["source"], ("blue", "cyan", "green", "yellow", 
 _TIME: Final = Axis(title="time since the first move, s")
 _MS: Final = Axis(title="ms (log scale)", is_log=True)
 _LEAST_MS: Final = 1e-4  # a logarithmic scale has no 0
-COMPARISON: Final = "Comparison at equal work"
 _SPEED: Final = "Throughput and latency"
 _BYTES: Final = "Bytes and hits"
 _CAUSES: Final = "Where time goes"
@@ -83,7 +82,7 @@ def draw_ratios(comparison: Comparison) -> Iterator[Chart]:
         series=[*tones],
         colours=tones,
         rules=[Rule(label="1", x=1.0)],
-        section=COMPARISON,
+        section=SECTION,
     )
 
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 import polars as pl
+from msgspec.structs import replace
 
 from analysis.comparison.intervals import Statistics, summarise_metric
-from analysis.metrics.catalogue import describe
 from analysis.report.systems import DRAWN, Gathered, Subject, group_runs, mark_predicted, name_groups, pick_valid
+from analysis.report.tables import make_figure
 from analysis.summary.run_summary import Summary
 from replayer.schema import to_plain
-from tracegen.errors import format_count
 from tracegen.schema import ENUMS
 from views.answer import Axis, Chart, Figure, Rule
 from views.numbers import format_number, format_value
@@ -238,10 +238,7 @@ def _list_beyond(found: LoadCurves, curve: LoadCurve, limit: LoadLimit) -> Itera
 
 
 def _say_mean(point: LoadPoint, metric: str) -> str:
-    stats = point.summarise(metric)
-    unit = describe(metric).unit
-    figure = Figure(name=metric, label=metric, value=stats.mean, unit=unit, low=stats.low, high=stats.high)
-    _, value, interval = list_figure(figure)
+    _, value, interval = list_figure(replace(make_figure(metric, metric, point.trials), note=""))
     return f"{value} ({interval})" if interval else value
 
 
@@ -251,11 +248,17 @@ def list_load_figures(found: LoadCurves) -> list[Figure]:
         return [_make_limit(found, curve, curve.name) for curve in found.curves[: _NAMED + 2]]
     (curve,) = found.curves
     wait = "Storage part of TTFT, P95, at the {} load"
+    shown = (
+        (curve.points[0], WAIT, wait.format("lowest")),
+        (curve.points[-1], WAIT, wait.format("highest")),
+        (curve.fastest, RATE, "Requests served at most"),
+    )
     return [
         _make_limit(found, curve, "Highest load within its target"),
-        _make_figure(found, curve.points[0], WAIT, wait.format("lowest")),
-        _make_figure(found, curve.points[-1], WAIT, wait.format("highest")),
-        _make_figure(found, curve.fastest, RATE, "Requests served at most"),
+        *(
+            make_figure(metric, label, point.trials, f"at {found.name_load(point.load)}")
+            for point, metric, label in shown
+        ),
     ]
 
 
@@ -272,21 +275,6 @@ def _make_limit(found: LoadCurves, curve: LoadCurve, label: str) -> Figure:
         unit="users" if found.axis == "users" else "× speed-up",
         note=f"P95 of {limit.requests} within {format_number(limit.target)} ms",
         better="higher",
-    )
-
-
-def _make_figure(found: LoadCurves, point: LoadPoint, metric: str, label: str) -> Figure:
-    stats = point.summarise(metric)
-    trials = "predicted" if point.trials[0].prediction else format_count(stats.n, "trial")
-    return Figure(
-        name=metric,
-        label=label,
-        value=stats.mean or None,
-        low=stats.low,
-        high=stats.high,
-        unit=describe(metric).unit,
-        better=describe(metric).better or "",
-        note=f"{trials} at {found.name_load(point.load)}",
     )
 
 

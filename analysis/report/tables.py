@@ -1,6 +1,6 @@
 """Lines and tables of what was tested: figures of all metrics, machine and settings, what they mean."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
@@ -15,10 +15,10 @@ from analysis.metrics.headlines import REPORT
 from analysis.report.systems import Gathered, Subject
 from analysis.runs.plan_order import describe_order, describe_rules
 from analysis.summary.distributions import HEADINGS
-from analysis.summary.run_summary import is_thin, note
+from analysis.summary.run_summary import Summary, is_thin, note
 from replayer.schema import TIERS, Conditions, Machine, to_plain
 from tracegen.errors import format_count
-from views.answer import Column, Table
+from views.answer import Column, Figure, Table
 from views.numbers import ABSENT, format_alike, format_number, format_value, get_unit_word
 
 HEADLINES: Final = "Headline figures"
@@ -164,6 +164,38 @@ def _describe_trace(run: Subject) -> str:
     if sources:
         return ", ".join(sources)
     return Path(trace.path).name if trace.path else "unnamed trace"
+
+
+def make_figure(name: str, label: str, summaries: Sequence[Summary], remark: str = "", missing: str = "") -> Figure:
+    """Make the figure of a metric over trials.
+
+    Args:
+        name: the metric.
+        label: its words.
+        summaries: of the trials.
+        remark: what qualifies the figure.
+        missing: why there is none.
+    """
+    metric = describe(name)
+    stats = summarise_metric(name, summaries)
+    value = stats.mean if stats.more_than is None else stats.more_than
+    if value is None or (value == 0 and not metric.is_share):  # a share of 0 is a measurement
+        return Figure(name=name, label=label, value=None, note=missing)
+    basis = format_count(len(summaries), "trial")
+    if len(summaries) == 1:
+        few = ", too few samples" if is_thin(name, summaries[0].metrics) else ""
+        basis = f"{'predicted' if summaries[0].prediction else 'one run'}{few}"
+    return Figure(
+        name=name,
+        label=label,
+        value=value,
+        unit=metric.unit,
+        low=stats.low,
+        high=stats.high,
+        is_more_than=stats.more_than is not None,
+        better=metric.better or "",
+        note="; ".join(filter(None, (basis, remark))),
+    )
 
 
 def list_run_tables(data: Gathered) -> Iterator[Table]:

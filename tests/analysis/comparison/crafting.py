@@ -63,7 +63,7 @@ def compare_found(systems: dict[str, list[Path]], *, is_given: bool = False) -> 
 
 def render(comparison: Comparison) -> str:
     """Return what the command prints."""
-    return render_text(answer_comparison(comparison, [], {"doubts": {}})).rstrip()
+    return render_text(answer_comparison(comparison, {})).rstrip()
 
 
 def make_work(

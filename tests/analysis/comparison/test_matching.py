@@ -76,7 +76,7 @@ def test_configurations_without_a_match_are_named(craft: Craft) -> None:
     (pair,) = found.pairs
     one = pair.ratios["wall_clock_tok_s"]
     assert one.configurations == 2
-    assert (one.ratio, one.least, one.most) == tuple(map(pytest.approx, (8**0.5, 2.0, 4.0)))
+    assert one.ratio == pytest.approx(8**0.5)
     assert {name: ratios["wall_clock_tok_s"].ratio for name, ratios in pair.each.items()} == {
         "users 1": pytest.approx(2.0),
         "users 2": pytest.approx(4.0),

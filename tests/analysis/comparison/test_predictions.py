@@ -66,7 +66,7 @@ def test_a_pair_is_shown_as_typed_in_either_order(craft: Craft) -> None:
     lines = [line.strip() for line in done.output.splitlines()]
     source = "the profile acme-1 (data sheet: acme.example, 2026-11-01), nvme 2 times as fast"
     assert lines[1].startswith("measured: 3 runs: ")
-    assert lines[3] == f"PREDICTED with {source}"
+    assert lines[3] == f"PREDICTED, not measured: predicted: with {source}"
     assert any(line.endswith(f"predicted with {source}: no replay was as fast.") for line in lines)
     (row,) = [line.split() for line in lines if WALL in line]
     assert row[row.index(WALL) :] == [WALL, "104", "100", "to", "120", "90", "-13.5%"]

@@ -81,7 +81,7 @@ def test_plans_may_differ_with_the_load_unless_they_keep_the_order_of_the_trace(
         with pytest.raises(InputError, match="have different plans"):
             compare({"a": a, "b": b}, vary=[varied])
     else:
-        assert not compare({"a": a, "b": b}, vary=[varied]).pairs[0].configurations[0].same_plan
+        assert not compare({"a": a, "b": b}, vary=[varied]).pairs[0].measured[0].configuration.same_plan
 
 
 def steady_run(path: Path, speed: float) -> Path:

@@ -51,7 +51,7 @@ def test_the_conditions_of_a_tier_must_be_equal_in_runs_that_have_it(craft: Craf
     with pytest.raises(InputError, match="these runs have direct false and true; pass `vary=direct`"):
         compare({"a": [a], "b": [b]}, vary=["usable_bytes.nvme"])
     found = compare({"a": [a], "b": [b]}, vary=["usable_bytes.nvme", "direct"])
-    assert len(found.pairs[0].configurations) == 1
+    assert len(found.pairs[0].measured) == 1
 
 
 def test_configurations_are_named_by_the_requested_size(craft: Craft) -> None:

@@ -52,7 +52,7 @@ def drives(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_page_answers_which_drive_is_better(drives: Path) -> None:
     """Work and time differ by (1.5 × 1.52 × 1.51) ÷ (1 × 1.01 × 1), and its cube root is 1.505."""
     root = tree(drives)
-    table = root.find(".//table[@id='table-comparison']")
+    table = root.find(".//table[@id='table-ratios']")
     assert table is not None
     rows = {words(row[0]): [words(cell) for cell in row[1:]] for row in table.findall("tbody/tr")}
     assert rows["throughput, tok/s"][2] == "1.50 ×"

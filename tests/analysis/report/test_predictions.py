@@ -1,21 +1,15 @@
-"""Predicted runs in reports: names, dashes, the errors beside measured runs, and what is said of them."""
+"""Predicted runs in reports: names, dashes, and what is said of them."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from analysis.comparison.predictions import tabulate_errors
 from analysis.log.targets import Targets
-from analysis.report.answer import choose_state, describe_predicted, find_predicted, make_report
+from analysis.report.answer import choose_state, make_report
 from analysis.report.systems import Gathered, gather
-from analysis.runs.run import Doubt
-from analysis.summary.run_summary import Summary
-from tests.analysis.report.loads import gathered_of
 from tests.support.crafted_runs import Crafted, clean
 from tests.support.latencies import latencies_known
-from tests.support.predicted_runs import SHEET, mark, measured, predict
-from tests.support.summaries import FAILED, summary_of
+from tests.support.predicted_runs import SHEET, mark, measured
 from views.answer import Answer
 from views.formats import FORMATS
 
@@ -58,7 +52,7 @@ def test_predicted_lines_are_dashed_and_measured_lines_are_not(answers: dict[str
 
 def test_the_answer_says_what_is_predicted(answers: dict[str, Answer]) -> None:
     both, alone = answers["both"], answers["alone"]
-    assert both.state == "4 VALID RUNS, 2 predicted"
+    assert both.state == "VALID, 2 predicted"
     assert any("PREDICTED, not measured, with the profile" in line for line in both.subject)
     assert any("the profile acme-1 (data sheet: acme.example, 2026-11-01)" in line for line in both.subject)
     assert alone.state == "VALID PREDICTION"
@@ -80,56 +74,3 @@ def test_a_prediction_outside_its_profile_is_not_called_valid(tmp_path: Path) ->
     assert choose_state(both) == "PREDICTED OUTSIDE THE PROFILE: 1 of 2 runs"
     assert choose_state(alone) == "PREDICTED OUTSIDE THE PROFILE"
     assert [make_report(data).tone for data in (both, alone)] == ["plain", "plain"]
-
-
-CACHED = Doubt("page cache", "a cache served the reads", "use direct I/O", invalidates=True)
-
-
-def foretold(tok_s: float, **changes: object) -> Summary:
-    return summary_of(wall_clock_tok_s=tok_s, prediction=predict(), **changes)  # type: ignore[arg-type]
-
-
-def test_an_error_worked_by_hand() -> None:
-    """The median of 80, 100 and 110 is 100; 125 ÷ 100 − 1 = 25%."""
-    trials = [summary_of(wall_clock_tok_s=value) for value in (80.0, 100.0, 110.0)]
-    data = gathered_of(*trials, foretold(125.0), systems=["m", "m", "m", "p"])
-    pairs = find_predicted(data)
-    assert (
-        describe_predicted(pairs)
-        == "The prediction p is off by +25.0% in tokens/s; no metric of 1 is off by more than 25.0%."
-    )
-    table = tabulate_errors(pairs, ["wall_clock_tok_s"])
-    assert [*table.rows[0]][2:] == ["wall_clock_tok_s", "100", "80 to 110", "125", 0.25]
-
-
-OTHER_PLAN = replace(summary_of(), provenance=replace(summary_of().provenance, plan_fingerprint="q"))
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        summary_of(trace="other"),
-        summary_of(conditions={"workers": 9}),
-        summary_of(doubts=[FAILED]),
-        OTHER_PLAN,
-        foretold(90.0),
-    ],
-    ids=["trace", "conditions", "not valid", "plan", "predicted"],
-)
-def test_runs_of_other_work_make_no_pair(other: Summary) -> None:
-    data = gathered_of(other, foretold(90.0))
-    assert find_predicted(data) == []
-    assert describe_predicted([]) == ""
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        summary_of(conditions={"io_bytes": 4096, "direct": False}),
-        summary_of(doubts=[CACHED]),
-        replace(OTHER_PLAN, provenance=replace(OTHER_PLAN.provenance, is_cut=True)),
-    ],
-    ids=["conditions of tiers", "page cache", "cut"],
-)
-def test_what_the_profile_knows_does_not_part_a_pair(other: Summary) -> None:
-    assert len(find_predicted(gathered_of(other, foretold(90.0)))) == 1
