@@ -164,10 +164,10 @@ def compare_with_traces(package: Package, trials: Trials, progress: Progress) ->
         The problems; and the options whose traces cannot be generated, with the reason.
     """
     runs = [
-        (option, rank, trial, place)
+        (option, number, trial, rank)
         for option, opened in trials.items()
         for trial in opened
-        for rank, place in enumerate(trial.run.info_of)
+        for number, rank in enumerate(trial.run.ranks)
     ]
     runs.sort(key=lambda run: run[:2])  # runs of one plan after one another
     problems = list[str]()
@@ -177,15 +177,15 @@ def compare_with_traces(package: Package, trials: Trials, progress: Progress) ->
         progress("planning again", "run", len(runs)) as advance,
     ):
         plans = Plans(Path(folder))
-        for option, rank, trial, place in runs:
-            info, rules = trial.run.info_of[place], package.submission.rules
+        for option, number, trial, rank in runs:
+            rules = package.submission.rules
             try:
-                trace = make_trace(package, rules.find_option(option), rank, info.trace, Path(folder))
-                for doubt in plans.find_deviations(trace, place, info):
+                trace = make_trace(package, rules.find_option(option), number, rank.info.trace, Path(folder))
+                for doubt in plans.find_deviations(trace, rank.path, rank.info):
                     problems.append(f"{trial.name} does not follow its trace: {doubt.text}")
             except _UntiedError as error:
                 untied[option] = error.problem
             except InputError as error:
-                problems.append(f"{option}, rank {rank}: cannot plan again: {error.problem}")
+                problems.append(f"{option}, rank {number}: cannot plan again: {error.problem}")
             advance(1)
     return [problem.replace(f"{package.top}/", "") for problem in problems], untied

@@ -69,7 +69,8 @@ def check_run(
     """
     run = open_run(path)
     summary = judge(run, open_log(run), progress)
-    doubts = [doubt for rank in run.ranks for doubt in integrity.compare_fingerprint(rank.path, rank.info)]
+    texts = [text for rank in run.ranks for text in integrity.compare_fingerprint(rank.path, rank.info)]
+    doubts = [*integrity.make_doubts(texts)]
     if trace is not None:
         doubts += _compare_with_trace(run, trace, progress)
     return summary.with_doubts(before=doubts)
