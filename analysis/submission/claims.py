@@ -72,8 +72,9 @@ class PackagedTrial:
     @property
     def span_ns(self) -> tuple[int, int] | None:
         """The start and the end on the hosts' clocks; None if they are not known."""
-        times = self.summary.provenance
-        starts, ends = ([ns for ns in known if ns is not None] for known in (times.zero_ns, times.ended_ns))
+        starts, ends = (
+            [ns for ns in known if ns is not None] for known in (self.summary.zero_ns, self.summary.ended_ns)
+        )
         return (min(starts), max(ends)) if starts and ends else None
 
 
