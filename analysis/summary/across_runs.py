@@ -70,14 +70,6 @@ def _merge_figures(texts: list[str]) -> str:
     return _NUMBER.sub(lambda _: next(ranges), texts[0])
 
 
-def group_configurations(summaries: Sequence[Summary]) -> list[list[Summary]]:
-    """Group runs of one trace under equal conditions, in the order of their first run."""
-    groups: dict[tuple[str | None, str], list[Summary]] = {}
-    for summary in summaries:
-        groups.setdefault(summary.configuration, []).append(summary)
-    return list(groups.values())
-
-
 def _copies(summaries: list[Summary]) -> Iterator[tuple[Doubt, list[int]]]:
     """Yield a doubt about copies of one run, with the numbers of the runs."""
     by_origin: dict[tuple[str | int | None, ...], list[int]] = {}

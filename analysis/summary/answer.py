@@ -12,7 +12,7 @@ from analysis.log.columns import GIB
 from analysis.metrics.catalogue import describe
 from analysis.metrics.headlines import SUMMARY, heading, scale
 from analysis.runs.plan_order import describe_order, describe_rules
-from analysis.summary.across_runs import LISTED, group_configurations, list_doubt_lines
+from analysis.summary.across_runs import LISTED, list_doubt_lines
 from analysis.summary.run_summary import Summary, is_thin, note
 from analysis.summary.summary import find_differences
 from replayer.schema import drive
@@ -101,30 +101,9 @@ def _list_subject(summary: Summary, *, has_name: bool) -> Iterator[str]:
             ),
         )
     )
-    if summary.prediction is None:
-        yield _describe_machine(summary)
-    else:
+    if summary.prediction is not None:
         yield f"PREDICTED, not measured: with {summary.describe_profile()}"
         yield summary.describe_errors()
-
-
-def _describe_machine(summary: Summary) -> str:
-    """Describe the machine's other load and the waits of workers."""
-    host_cores = summary.host_cores
-    cores = f" of {host_cores} cores" if host_cores else " cores"
-    forms = {
-        "foreign_cpu": ("foreign CPU", f"{{:.2f}}{cores}"),
-        "run_delay_share": ("run-queue delay", "{:.1%} of I/O time"),
-        "foreign_io_share": ("foreign I/O", "{:.1%} of the device's bytes"),
-        "longest_gap_s": ("longest sample gap", "{:.1f} s"),
-        "steal_cpu": ("steal", "{:.2f}"),
-        "throttled_s": ("throttled", "{:.2f} s"),
-    }
-    facts = []
-    for name, (words, form) in forms.items():
-        value = summary.metrics[name]
-        facts.append(f"{words} {'not measured' if value is None else form.format(value)}")
-    return f"machine: {', '.join(facts)}"
 
 
 def shorten_paths(paths: Sequence[Path]) -> list[str]:
@@ -188,7 +167,12 @@ def _matters(name: str, summary: Summary) -> bool:
         return False
     if name == "generation_mean_ms" and summary.metrics["e2e_mean_ms"] is None:  # a part of nothing
         return False
-    is_part = metric.tier or metric.family == "{wait}_wait_mean_ms" or name == "unfinished_requests"
+    is_part = (
+        metric.tier
+        or metric.kind == "machine"
+        or metric.family == "{wait}_wait_mean_ms"
+        or name == "unfinished_requests"
+    )
     return value is not None and not (is_part and value == 0)
 
 
@@ -220,18 +204,10 @@ def _describe_pace(summary: Summary) -> str:
 
 
 def compare_work(summaries: Sequence[Summary]) -> str:
-    """Say whether runs did equal work: all of them, or the trials of each configuration."""
-    unlike, groups = find_differences(summaries), group_configurations(summaries)
-    first = summaries[0]
+    """Say whether runs did equal work."""
+    first, unlike = summaries[0], find_differences(summaries)
+    said = f"different work: {', '.join(unlike)} differ"
     if not unlike:
         trace, plan = str(first.trace_fingerprint)[:12], str(first.plan_fingerprint)[:12]
         said = f"same work: trace {trace}…, plan {plan}… and every count are equal, only times differ"
-    elif 1 < len(groups) < len(summaries):
-        within = sorted({name for trials in groups for name in find_differences(trials)})
-        work = f"trials of one differ in {', '.join(within)}" if within else "work is equal within each"
-        said = f"{len(groups)} configurations; {work}"
-    elif len(groups) == len(summaries) and "trace_fingerprint" not in unlike:
-        said = "different work; `analysis compare --vary` compares them"
-    else:
-        said = f"different work: {', '.join(unlike)} differ"
     return f"{len(summaries)} runs, {said}."
