@@ -56,11 +56,11 @@ def open_loaded_run(path: Path) -> LoadedRun:
             days apart.
     """
     opened = open_run(path)
-    moves = [_scan_moves(opened.files[place], shift_ns) for place, shift_ns in opened.shifts.items()]
+    moves = [_scan_moves(rank.files, rank.shift_ns) for rank in opened.ranks]
     samples = [
-        _scan_device(own, shift_ns, opened.info_of[place].rank or 0)
-        for place, shift_ns in opened.shifts.items()
-        if (own := counters(place)) is not None
+        _scan_device(own, rank.shift_ns, rank.info.rank or 0)
+        for rank in opened.ranks
+        if (own := counters(rank.path)) is not None
     ]
     return LoadedRun(path, opened.infos, pl.concat(moves), pl.concat(samples) if samples else None)
 

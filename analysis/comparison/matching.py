@@ -62,7 +62,7 @@ class Configuration:
     @property
     def cut(self) -> bool:
         """Whether runs were cut."""
-        return any(trial.summary.provenance.is_cut for trial in chain(*self.trials.values()))
+        return any(trial.summary.cut is not None for trial in chain(*self.trials.values()))
 
     def statistics(self, system: str, metric: str) -> Statistics:
         """Return the statistics of a metric over the trials of a system."""

@@ -33,12 +33,12 @@ class Trial:
     @property
     def origin(self) -> Any:
         """Place and time of the run, equal for copies; its path if run.json lacks them."""
-        return self.summary.provenance.origin or self.run.path.resolve()
+        return self.summary.origin or self.run.path.resolve()
 
     @property
     def machine(self) -> tuple[str, ...]:
         """Host, processor, cores and drive as far as they are known; of a prediction its profile."""
-        return tuple(str(part) for part in astuple(self.summary.provenance.machine) if part is not None)
+        return tuple(str(part) for part in astuple(self.summary.machine) if part is not None)
 
 
 Systems = Mapping[str, Sequence[Trial]]

@@ -100,7 +100,7 @@ def find_disturbance(systems: Systems) -> Disturbance:
         text = f"the machine was busy with other work in {count}, less so for the other"
         return Disturbance(text, withholds=True)
     remarks = ["the machine was busy with other work on both sides"] if disturbed else []
-    hosts = {trial.summary.provenance.machine.host for own in systems.values() for trial in own}
+    hosts = {trial.summary.machine.host for own in systems.values() for trial in own}
     if len(hosts) == 1 and None not in hosts and not _are_interleaved(systems):
         remarks.append("the trials were not interleaved, so a drift of the machine counts as a difference")
     return Disturbance("; ".join(remarks))
@@ -108,7 +108,7 @@ def find_disturbance(systems: Systems) -> Disturbance:
 
 def _are_interleaved(systems: Systems) -> bool:
     """Return whether neither of two systems was measured before the other; True if times are unknown."""
-    starts = ([trial.summary.provenance.zero_ns[0] for trial in own] for own in systems.values())
+    starts = ([trial.summary.zero_ns[0] for trial in own] for own in systems.values())
     # Trials in turns see the same drift of the machine on both sides.
     one, other = ([zero for zero in own if zero is not None] for own in starts)
     return not (one and other) or (max(one) > min(other) and max(other) > min(one))

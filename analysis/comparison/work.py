@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from analysis.log.columns import FIRST_TOUCH, OK, READS, SIDES, SIZE, TOUCHES
 from analysis.runs.reading import scan
-from analysis.runs.run import Run
+from analysis.runs.run import RankDirectory, Run
 from replayer.schema import LOG_ENUMS
 
 Unit = Literal["bytes", "tokens"]
@@ -200,7 +200,9 @@ def read_work(run: Run, unit: Unit) -> Work:
     Raises:
         InputError: a part of the log is missing or damaged, or the ranks' clocks are days apart.
     """
-    moves = pl.concat(_read_rank(run, rank, unit) for rank in range(len(run.ranks))).collect(engine="streaming")
+    moves = pl.concat(_read_rank(rank, number, unit) for number, rank in enumerate(run.ranks)).collect(
+        engine="streaming"
+    )
     warm_end_ns, cut_ns = run.bounds_ns
     begin_ns = warm_end_ns if run.has_warmup else None
     if begin_ns is None:
@@ -212,9 +214,8 @@ def read_work(run: Run, unit: Unit) -> Work:
     return Work(moves.drop("user_id"), begin_ns, max(end_ns, begin_ns + 1), cut_ns is not None, has_drive)
 
 
-def _read_rank(run: Run, rank: int, unit: Unit) -> pl.LazyFrame:
+def _read_rank(rank: RankDirectory, number: int, unit: Unit) -> pl.LazyFrame:
     """Read the moves of one rank on the common clock."""
-    place = run.ranks[rank].path
     words = (pl.col(name).cast(pl.Enum(known)) for name, known in LOG_ENUMS.items())
     own = ((pl.col("op") == "read") & READS) | FIRST_TOUCH
     amounts = {"bytes": SIZE * _TRANSFERS, "tokens": pl.col("tokens") * own}
@@ -222,13 +223,13 @@ def _read_rank(run: Run, rank: int, unit: Unit) -> pl.LazyFrame:
     # The rate of a move is its work over its time, so its time is never 0.
     later = pl.max_horizontal("end_ns", pl.col("start_ns") + 1)
     return (
-        scan(run.files[place])
+        scan(rank.files)
         .with_columns(*words)
         .select(
-            pl.lit(rank, pl.Int32).alias("rank"),
+            pl.lit(number, pl.Int32).alias("rank"),
             pl.col("user_id", *(name for name in IDENTITY[unit] if name != "rank")),
-            pl.col("start_ns") + run.shifts[place],
-            later + run.shifts[place],
+            pl.col("start_ns") + rank.shift_ns,
+            later + rank.shift_ns,
             amounts[unit].cast(pl.Float64).alias("amount"),
             pl.col("new_tokens").cast(pl.Float64).alias("tokens"),
             (pl.col("tokens") * (pl.col("move") == "miss")).cast(pl.Float64).alias("missed"),

@@ -1,6 +1,5 @@
 """Comparison of a run's rows with its plan, which another process makes again from the trace."""
 
-import json
 import subprocess
 import sys
 from collections import Counter
@@ -16,17 +15,13 @@ from analysis.doubts.integrity import make_doubts
 from analysis.runs.plan_order import kind_of
 from analysis.runs.reading import explain_unreadable, scan
 from analysis.runs.run import Doubt
-from replayer.schema import CONDITION_GROUPS, LOG_ENUMS, MOVES, PLANNED_COLUMNS, PlanInfo, RunInfo, parts, to_plain
+from replayer.schema import LOG_ENUMS, MOVES, PLANNED_COLUMNS, PlanInfo, RunInfo, parts
 from tracegen.errors import InputError
 from tracegen.schema import Trace
 
 STRETCH: Final = 1 << 22  # positions compared at once
 MOST_OPS: Final = 1 << 27  # of a plan that is made again: 5 GB of memory and some minutes
 AT: Final = ("position", "seq")
-# Conditions that do not determine a plan.
-EXECUTED: Final = frozenset(
-    (*CONDITION_GROUPS["devices"], *CONDITION_GROUPS["span"], "ranks", "placement", "window_ops", "window_bytes")
-)
 
 
 def run_child(*command: object, subject: str, timeout_s: float | None = None) -> str:
@@ -89,7 +84,7 @@ class Plans:
 
     def __init__(self, folder: Path) -> None:
         self._moves = folder / "moves.parquet"
-        self._key = ""
+        self._key = ("", "")
         self._fingerprint: str | None = None
 
     def find_deviations(self, trace: Path, place: Path, info: RunInfo) -> Iterator[Doubt]:
@@ -103,20 +98,21 @@ class Plans:
         Raises:
             InputError: as `plan_anew`; or the log cannot be read.
         """
-        conditions = {name: value for name, value in to_plain(info.conditions).items() if name not in EXECUTED}
-        key = json.dumps([info.trace.fingerprint, conditions], sort_keys=True) if has_plan(info) else str(place)
+        expected, claimed = self._plan(trace, place, info), info.plan_fingerprint
+        texts = [*_compare_rows(place, info, self._moves)]
+        # The plan of a live run, or in the order of another run, follows from its rows alone.
+        if has_plan(info) and claimed not in (None, expected):
+            texts.append(f"run.json of {place} names the plan {claimed[:12]}…, its trace gives {str(expected)[:12]}…")
+        yield from make_doubts(texts)
+
+    def _plan(self, trace: Path, place: Path, info: RunInfo) -> str | None:
+        """Make the plan of a run, unless the run before claims the same one; return its fingerprint."""
+        key = (info.trace.fingerprint, (has_plan(info) and info.plan_fingerprint) or str(place))
         if key != self._key:
             self._moves.unlink(missing_ok=True)
             self._fingerprint = plan_anew(trace, place, info, self._moves).plan_fingerprint
             self._key = key
-        yield from make_doubts(self._list_differences(place, info))
-
-    def _list_differences(self, place: Path, info: RunInfo) -> Iterator[str]:
-        expected, claimed = str(self._fingerprint), info.plan_fingerprint
-        # The plan of a live run, or in the order of another run, follows from its rows alone.
-        if has_plan(info) and claimed not in (None, expected):
-            yield f"run.json of {place} names the plan {claimed[:12]}…, its trace gives {expected[:12]}…"
-        yield from _compare_rows(place, info, self._moves)
+        return self._fingerprint
 
 
 def _compare_rows(place: Path, info: RunInfo, plan: Path) -> Iterator[str]:

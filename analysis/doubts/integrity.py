@@ -16,7 +16,7 @@ from polars import col
 from analysis.log.columns import MAX_NS, MAX_REQUESTS
 from analysis.runs.plan_order import has_chunks, kind_of
 from analysis.runs.reading import scan
-from analysis.runs.run import Doubt, Run
+from analysis.runs.run import Doubt, RankDirectory, Run
 from replayer.schema import (
     ARRANGED_PLAN_VERSION,
     CHECKPOINT_OPS,
@@ -58,11 +58,11 @@ def refuse_impossible_rows(run: Run) -> None:
     Raises:
         InputError: a log cannot be read, or has such rows.
     """
-    for place, cells in run.cells.items():
-        found = cells.select(**_impossible_rows(run.info_of[place])).row(0, named=True)
+    for rank in run.ranks:
+        found = rank.cells.select(**_impossible_rows(rank.info)).row(0, named=True)
         for name in (name for name, is_there in found.items() if is_there):
             problem = f"its log holds {name}: it was altered or damaged"
-            raise InputError(problem, "copy the run again", subject=place)
+            raise InputError(problem, "copy the run again", subject=rank.path)
 
 
 def _impossible_rows(info: RunInfo) -> dict[str, pl.Expr]:
@@ -91,12 +91,13 @@ def find_contradictions(run: Run, counted: Counter[str]) -> Iterator[Doubt]:
         counted: the counts of all logs together, without rows beyond executed_ops.
     """
     texts = list[str]()
-    complete = {place: info for place, info in run.info_of.items() if info.status == "complete"}
-    for place, info in complete.items():
-        if run.last_ns[place] is not None:  # else the rank had nothing to do, as the counts confirm
-            texts += [*_compare_rows(info, run.cells[place]), *_compare_times(run, place, info)]
+    complete = [rank for rank in run.ranks if rank.info.status == "complete"]
+    for rank in complete:
+        info = rank.info
+        if rank.last_ns is not None:  # else the rank had nothing to do, as the counts confirm
+            texts += [*_compare_rows(info, rank.cells), *_compare_times(rank, rank.last_ns)]
         texts += _compare_with_plan(info)
-        if info.prediction is None and info.payload_nonce is None and place not in run.samples:
+        if info.prediction is None and info.payload_nonce is None and rank.samples is None:
             texts.append("run.json names neither a payload nor a profile: was it measured or predicted?")
     if len(complete) == len(run.ranks):
         texts += _compare_counts(run.infos, counted)
@@ -125,19 +126,18 @@ def _compare_rows(info: RunInfo, cells: pl.DataFrame) -> Iterator[str]:
         yield "the warm-up did not end at the time that run.json names"
 
 
-def _compare_times(run: Run, place: Path, info: RunInfo) -> Iterator[str]:
-    """Compare the times of one log with its run.json, and with its counters."""
-    window = info.window or Window()
-    issued_s = run.cells[place].select(col("last_start_ns").max()).item() / 1e9
+def _compare_times(rank: RankDirectory, last_ns: int) -> Iterator[str]:
+    """Compare the times of one log, whose last move ended at last_ns, with its run.json and its counters."""
+    window = rank.info.window or Window()
+    issued_s = rank.cells.select(col("last_start_ns").max()).item() / 1e9
     if window.issued_s is not None and abs(window.issued_s - issued_s) > CLOCK_S:
         yield f"the last move began {issued_s:.3f} s into the log, run.json says {window.issued_s:.3f} s"
-    last_s = (run.last_ns[place] or 0) / 1e9
+    last_s = last_ns / 1e9
     drained_s = max(0.0, last_s - (window.duration_s or 0)) if window.cut_s is not None else 0.0
     if window.drain_s is not None and abs(window.drain_s - drained_s) > CLOCK_S:
         yield f"the log drained for {drained_s:.3f} s, run.json says {window.drain_s:.3f} s"
-    sampled_ns = run.sampled_ns.get(place)
-    if sampled_ns is not None and sampled_ns < (run.last_ns[place] or 0):
-        yield f"device.parquet counts for {sampled_ns / 1e9:.3f} s, the log goes on for {last_s:.3f} s"
+    if rank.uncounted_ns is not None:
+        yield f"device.parquet counts for {rank.uncounted_ns / 1e9:.3f} s, the log goes on for {last_s:.3f} s"
 
 
 def _compare_with_plan(info: RunInfo) -> Iterator[str]:
@@ -168,17 +168,8 @@ def _compare_counts(infos: list[RunInfo], counted: Counter[str]) -> Iterator[str
             yield f"the log has {name} = {counted[name]:,}, the plan {planned:,}: parts are missing or altered"
 
 
-def compare_fingerprint(place: Path, info: RunInfo) -> Iterator[Doubt]:
-    """Compare the plan fingerprint of all rows, and its checkpoints, with those of run.json.
-
-    Args:
-        place: the run directory of a process.
-        info: its run.json.
-    """
-    return make_doubts(_compare_fingerprint(place, info))
-
-
-def _compare_fingerprint(place: Path, info: RunInfo) -> Iterator[str]:
+def compare_fingerprint(place: Path, info: RunInfo) -> Iterator[str]:
+    """Compare the plan fingerprint of a process' rows, and its checkpoints, with those of run.json."""
     planned = None if info.plan is None else info.plan.plan_checkpoints
     version = PLAN_VERSION if kind_of(info.conditions) == "trace" else ORDERED_PLAN_VERSION
     if info.conditions.plan.rules is not None:

@@ -113,16 +113,12 @@ def _bytes(log: Log) -> pl.LazyFrame:
     names = ("read_bytes", "written_bytes")
     weight = share_after_warm_up(log)
     once = ~col("shared")  # ranks on one device each count all that it moves
-    sums = {name: (col(name) * weight).filter(once).sum() for name in names}
-    sums |= {f"process_{name}": (col(f"process_{name}") * weight).sum() for name in names}
-    known = {name: col(name).filter(once).count() > 0 for name in names}
-    known |= {f"process_{name}": _is_known(f"process_{name}") for name in names}
-    totals = log.device.select(pl.when(known[name]).then(value).alias(name) for name, value in sums.items())
-    moved = col("read_bytes") + col("written_bytes")
-    foreign = sum(
-        ((col(name) - col(f"process_{name}")).clip(0) for name in names),
-        pl.lit(0.0),
-    )
+    counted = {name: (col(name).filter(once).count() > 0, (col(name) * weight).filter(once)) for name in names}
+    for name in (f"process_{name}" for name in names):
+        counted[name] = _is_known(name), col(name) * weight
+    totals = log.device.select(pl.when(known).then(value.sum()).alias(name) for name, (known, value) in counted.items())
+    moved = pl.sum_horizontal(names, ignore_nulls=False)
+    foreign = pl.sum_horizontal(((col(name) - col(f"process_{name}")).clip(0) for name in names), ignore_nulls=False)
     return totals.select(foreign_io_share=pl.when(moved > 0).then(foreign / moved))
 
 

@@ -165,8 +165,8 @@ def is_one_curve(found: LoadCurves | None, data: Gathered) -> bool:
 
 def _find_value(summary: Summary, axis: LoadAxis) -> float | None:
     if axis == "users":
-        return summary.provenance.users
-    load = summary.provenance.conditions.load
+        return summary.users
+    load = summary.conditions.load
     return (load.speedup or 1.0) if load.pace == "open" else None
 
 
@@ -181,15 +181,15 @@ def _make_points(runs: Sequence[Subject], axis: LoadAxis) -> list[LoadPoint]:
 
 def _make_key(run: Subject, axis: LoadAxis) -> str:
     """Return what the runs of a curve share: everything but the load, and what follows from it."""
-    provenance = run.summary.provenance
-    conditions = to_plain(provenance.conditions)
+    summary = run.summary
+    conditions = to_plain(summary.conditions)
     del conditions[axis]
     if conditions.get("order"):
         del conditions["order"]["ops_digest"]  # the order of ops follows from the load
     fixed = json.dumps(conditions, sort_keys=True)
     # A prediction and a measurement of one work are two curves.
-    is_measured = run.summary.prediction is None
-    return str((is_measured, fixed, provenance.machine, run.drive, provenance.trace_fingerprint))
+    is_measured = summary.prediction is None
+    return str((is_measured, fixed, summary.machine, run.drive, summary.trace_fingerprint))
 
 
 def _name_curves(curves: Sequence[Sequence[Subject]]) -> list[str]:

@@ -62,7 +62,7 @@ class Subject(Trial):
     @property
     def drive(self) -> str | None:
         """The model of its drive; None if it is not known."""
-        storage = self.summary.provenance.storage
+        storage = self.summary.storage
         return None if storage is None else storage.device_model
 
 
@@ -268,9 +268,9 @@ def name_runs(runs: Sequence[Subject]) -> list[str]:
     """
     keys = []
     for run in runs:
-        provenance = run.summary.provenance
-        ops = provenance.executed_ops if provenance.conditions.span.duration_s is None else None
-        keys.append(str((run.label, provenance.configuration, ops, provenance.machine, run.drive)))
+        summary = run.summary
+        ops = summary.executed_ops if summary.conditions.span.duration_s is None else None
+        keys.append(str((run.label, summary.configuration, ops, summary.machine, run.drive)))
     # Labels, conditions and machines make systems; what is left are trials.
     groups = group_runs(runs, keys)
     named = dict(zip(groups, name_groups([*groups.values()]), strict=True))
@@ -326,9 +326,8 @@ def _find_differences(systems: Sequence[Summary]) -> list[str] | None:
 
 def _list_facts(summary: Summary) -> dict[str, str]:
     """Return what may distinguish a system, in words, the most telling first."""
-    provenance = summary.provenance
-    storage, machine = provenance.storage, provenance.machine
-    texts = write_conditions(provenance.conditions)
+    storage, machine = summary.storage, summary.machine
+    texts = write_conditions(summary.conditions)
     # The most telling comes first: profiles and drives before options.
     sizes = [f"usable_bytes.{tier}" for tier in ("cpu", *TIERS)]
     return {

@@ -105,7 +105,7 @@ def _describe_hardware(run: Subject) -> Facts:
     machine = run.run.infos[0].machine or Machine()
     cores = format_count(machine.cores, "core") if machine.cores else ""
     memory = f"{machine.memory_bytes / GIB:,.0f} GiB of memory" if machine.memory_bytes else ""
-    conditions = run.summary.provenance.conditions
+    conditions = run.summary.conditions
     slowing = describe_condition("throttle", write_conditions(conditions)["throttle"])
     ranks = conditions.plan.ranks or 1
     return {
@@ -119,7 +119,7 @@ def _describe_hardware(run: Subject) -> Facts:
 
 def _describe_drive(run: Subject) -> str:
     """Describe the drive of the nvme tier, or what stands in for it."""
-    conditions, storage = run.summary.provenance.conditions, run.summary.provenance.storage
+    conditions, storage = run.summary.conditions, run.summary.storage
     if conditions.plan.usable_bytes.nvme == 0:
         return "no nvme tier"
     if storage is None or conditions.devices.has_simulated_nvme:
@@ -130,18 +130,18 @@ def _describe_drive(run: Subject) -> str:
 
 
 def _describe_workload(run: Subject) -> Facts:
-    provenance = run.summary.provenance
-    conditions = provenance.conditions
-    requests = run.summary.metrics["requests"]
+    summary = run.summary
+    conditions = summary.conditions
+    requests = summary.metrics["requests"]
     speedup = conditions.load.speedup
     is_plain = conditions.load.pace == "asap" or speedup in (None, 1)
     return {
         "model": conditions.plan.model,
         "caches": _list_caches(conditions),
         "workload": _describe_trace(run),
-        "cut": provenance.cut or "",
+        "cut": summary.cut or "",
         "requests": format_count(int(requests), "request") if requests else "",
-        "users": format_count(provenance.users, "user") if provenance.users else "",
+        "users": format_count(summary.users, "user") if summary.users else "",
         "pace": f"pace {conditions.load.pace}" + ("" if is_plain else f" at {speedup:g} × speed"),
         "workers": format_count(conditions.load.workers, "worker"),
         "order": describe_order(conditions),
@@ -261,7 +261,7 @@ def _list_settings(data: Gathered) -> Iterator[Table]:
     parts = {
         "Trace, plan and time": {run.name: _describe_origin(run) for run in data.runs},
         "Machine": {name: _describe_machine(run) for name, run in firsts.items()},
-        "Settings": {name: _flatten(to_plain(run.summary.provenance.conditions)) for name, run in firsts.items()},
+        "Settings": {name: _flatten(to_plain(run.summary.conditions)) for name, run in firsts.items()},
     }
     for title, columns in parts.items():
         names = dict.fromkeys(name for column in columns.values() for name in column)
@@ -287,18 +287,18 @@ def _describe_machine(run: Subject) -> dict[str, object]:
 
 
 def _describe_origin(run: Subject) -> dict[str, object]:
-    infos, provenance = run.run.infos, run.summary.provenance
+    infos, summary = run.run.infos, run.summary
     # The first rank stands for all: their traces are parts of one.
     trace = infos[0].trace
     return {
-        "run": run.summary.run,
-        "status": provenance.status,
+        "run": summary.run,
+        "status": summary.status,
         "started": infos[0].started,
         "ranks with a log": len(infos),
-        "ops executed": provenance.executed_ops,
+        "ops executed": summary.executed_ops,
         "trace": trace.path,
-        "trace fingerprint": provenance.trace_fingerprint,
-        "plan fingerprint": provenance.plan_fingerprint,
+        "trace fingerprint": summary.trace_fingerprint,
+        "plan fingerprint": summary.plan_fingerprint,
         "sources": [f"{source.name} ({source.licence})" for source in trace.sources or ()],
     }
 

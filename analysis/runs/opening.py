@@ -3,9 +3,11 @@
 import fcntl
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from analysis.log.columns import MAX_NS
 from analysis.runs.run import Doubt, RankDirectory, Run
 from replayer.schema import Clock, RanksInfo, RunInfo, parts, read_info, read_run
 from tracegen.errors import InputError, format_count
@@ -17,7 +19,7 @@ def open_run(path: Path) -> Run:
     """Open the run directory of one process, or one that holds those of several ranks.
 
     Raises:
-        InputError: it is missing or damaged, or no rank left a log.
+        InputError: it is missing or damaged, no rank left a log, or the ranks' clocks are days apart.
     """
     above = read_info(path)
     if isinstance(above, RunInfo):
@@ -31,7 +33,17 @@ def open_run(path: Path) -> Run:
     if not ranks:
         raise InputError(f"its {size} ranks left no log", "replay it", subject=path)
     doubts += _compare_above(above, [rank.info for rank in ranks])
-    return Run(path, ranks, doubts, above)
+    return Run(path, _put_on_one_clock(path, ranks), doubts, above)
+
+
+def _put_on_one_clock(path: Path, ranks: list[RankDirectory]) -> list[RankDirectory]:
+    """Shift the logs to the clock of the earliest one; a rank that died before its time 0 stays as it is."""
+    zeros = [rank.info.zero_ns for rank in ranks if rank.info.zero_ns is not None]
+    first = min(zeros, default=0)
+    if zeros and max(zeros) - first > MAX_NS:
+        remedy = "copy all ranks of one run together"
+        raise InputError("the clocks of its ranks are days apart", remedy, subject=path)
+    return [replace(rank, siblings=len(ranks), shift_ns=(rank.info.zero_ns or first) - first) for rank in ranks]
 
 
 def _open_single(path: Path) -> Run:

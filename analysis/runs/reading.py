@@ -23,7 +23,7 @@ def scan(files: list[Path]) -> pl.LazyFrame:
     return pl.scan_parquet(files, glob=False)
 
 
-def load_stretches(rows: pl.LazyFrame, count: int, total: int) -> list[pl.LazyFrame]:
+def load_stretches(rows: pl.LazyFrame, count: int, siblings: int = 1) -> list[pl.LazyFrame]:
     """Load rows that are read several times, in stretches of at most STRETCH.
 
     If the log is too large for memory, only its enums are loaded, at 9 bytes a row: decoding them
@@ -32,9 +32,9 @@ def load_stretches(rows: pl.LazyFrame, count: int, total: int) -> list[pl.LazyFr
     Args:
         rows: the rows of a rank.
         count: the number of these rows.
-        total: the number of rows of all ranks.
+        siblings: the number of ranks whose rows are held at the same time.
     """
-    if total <= STRETCH:
+    if count <= STRETCH // siblings:
         return [rows.collect(engine="streaming").lazy()]
     enums = rows.select("warmup", *LOG_ENUMS).collect(engine="streaming").lazy()
     both = pl.concat([enums, rows.drop("warmup", *LOG_ENUMS)], how="horizontal")

@@ -12,13 +12,13 @@ import pyarrow.parquet as pq
 from polars import col
 
 from analysis.log.cells import sum_by_cell
-from analysis.log.columns import KEPT, MAX_NS, SIDES, SIZE, STAMPS
+from analysis.log.columns import KEPT, SIDES, SIZE, STAMPS
 from analysis.log.counted import bound_requests
 from analysis.log.log import Log
 from analysis.log.steadiness import find_steady_ns
 from analysis.log.targets import Targets
 from analysis.runs.reading import explain_unreadable, load_stretches, scan
-from analysis.runs.samples import Moved, pool_samples, read_samples, sum_samples
+from analysis.runs.samples import Moved, place_samples, pool_samples, read_samples, sum_samples
 from replayer.schema import (
     LOG_ENUMS,
     Conditions,
@@ -58,11 +58,66 @@ class RankDirectory:
         info: its run.json.
         path: the directory.
         is_running: whether its process is still at work.
+        siblings: the number of ranks of its run, which share the memory for rows.
+        shift_ns: the time 0 of its log on the clock of the earliest rank.
     """
 
     info: RunInfo
     path: Path
     is_running: bool
+    siblings: int = 1
+    shift_ns: int = 0
+
+    @cached_property
+    def files(self) -> list[Path]:
+        """The parts of its log.
+
+        Raises:
+            InputError: a part is missing, damaged or not of a log.
+        """
+        if self.is_running and not any((self.path / "moves").glob("part-*.parquet")):
+            problem = "the run is still running and has logged nothing yet"
+            raise InputError(problem, "try again in a few seconds", subject=self.path)
+        return parts(self.path)
+
+    @cached_property
+    def rows(self) -> list[pl.LazyFrame]:
+        """Its rows on its own clock, in stretches, with the columns KEPT."""
+        words = [col(name).cast(pl.Enum(known)) for name, known in LOG_ENUMS.items()]
+        rows = scan(self.files).with_columns(words).select("warmup", *KEPT)
+        count = sum(pq.read_metadata(part.absolute()).num_rows for part in self.files)
+        with explain_unreadable(self.path):
+            return load_stretches(rows, count, self.siblings)
+
+    @cached_property
+    def cells(self) -> pl.DataFrame:
+        """The cells of its rows, on its own clock."""
+        with explain_unreadable(self.path):
+            return sum_by_cell(pl.concat(self.rows), self.info.executed_ops)
+
+    @cached_property
+    def last_ns(self) -> int | None:
+        """The last end of a move on its own clock; None for a log without rows."""
+        last: int | None = self.cells.select(col("end_ns").max()).item()
+        return last
+
+    @cached_property
+    def samples(self) -> pl.DataFrame | None:
+        """Its device.parquet; None if it has none.
+
+        Raises:
+            InputError: the file is damaged, or is no device.parquet.
+        """
+        path = counters(self.path)
+        return None if path is None else read_samples(path)
+
+    @property
+    def uncounted_ns(self) -> int | None:
+        """The end of the last sample if moves went on after it, as counters of a killed run end before its log."""
+        if self.samples is None or self.samples.is_empty():
+            return None
+        sampled_ns: int = self.samples.select(col("time_ns").max()).item()
+        return sampled_ns if sampled_ns < (self.last_ns or 0) else None
 
 
 @dataclass(frozen=True)
@@ -92,11 +147,6 @@ class Run:
         return [rank.info for rank in self.ranks]
 
     @property
-    def info_of(self) -> dict[Path, RunInfo]:
-        """The run.json of each rank, by its directory."""
-        return {rank.path: rank.info for rank in self.ranks}
-
-    @property
     def conditions(self) -> Conditions:
         """The conditions that all ranks share, with the number of ranks."""
         conditions = self.infos[0].conditions
@@ -107,8 +157,8 @@ class Run:
     def ended_ns(self) -> list[int | None]:
         """The end of each rank's last move, on the clock of `zero_ns`; None if it is not known."""
         return [
-            None if info.zero_ns is None or last_ns is None else info.zero_ns + last_ns
-            for info, last_ns in zip(self.infos, self.last_ns.values(), strict=True)
+            None if rank.info.zero_ns is None or rank.last_ns is None else rank.info.zero_ns + rank.last_ns
+            for rank in self.ranks
         ]
 
     @property
@@ -143,65 +193,6 @@ class Run:
         """The plan fingerprint of what was executed; of several, the SHA-256 of them together."""
         return _common_fingerprint([info.executed_fingerprint for info in self.infos])
 
-    @cached_property
-    def last_ns(self) -> dict[Path, int | None]:
-        """The last end of a move of each rank on its own clock; None for a log without rows."""
-        last = col("end_ns").max()
-        return {place: cells.select(last).item() for place, cells in self.cells.items()}
-
-    @cached_property
-    def sampled_ns(self) -> dict[Path, int | None]:
-        """The end of the last sample by rank that has a device.parquet; None if that has no rows."""
-        last = col("time_ns").max()
-        return {place: samples.select(last).item() for place, samples in self.samples.items()}
-
-    @cached_property
-    def cells(self) -> dict[Path, pl.DataFrame]:
-        """The cells of each rank's rows, on its own clock."""
-        cells = {}
-        for place, rows in self.rows.items():
-            with explain_unreadable(place):
-                cells[place] = sum_by_cell(pl.concat(rows), self.info_of[place].executed_ops)
-        return cells
-
-    @cached_property
-    def files(self) -> dict[Path, list[Path]]:
-        """The parts of each rank's log.
-
-        Raises:
-            InputError: a part is missing, damaged or not of a log.
-        """
-        for rank in self.ranks:
-            if rank.is_running and not any((rank.path / "moves").glob("part-*.parquet")):
-                problem = "the run is still running and has logged nothing yet"
-                raise InputError(problem, "try again in a few seconds", subject=rank.path)
-        return {rank.path: parts(rank.path) for rank in self.ranks}
-
-    @cached_property
-    def rows(self) -> dict[Path, list[pl.LazyFrame]]:
-        """The rows of each rank on its own clock, in stretches, with the columns KEPT."""
-        stretches = {}
-        counts = {
-            place: sum(pq.read_metadata(part.absolute()).num_rows for part in files)
-            for place, files in self.files.items()
-        }
-        for place, files in self.files.items():
-            words = [col(name).cast(pl.Enum(known)) for name, known in LOG_ENUMS.items()]
-            rows = scan(files).with_columns(words).select("warmup", *KEPT)
-            with explain_unreadable(place):
-                stretches[place] = load_stretches(rows, counts[place], sum(counts.values()))
-        return stretches
-
-    @cached_property
-    def samples(self) -> dict[Path, pl.DataFrame]:
-        """device.parquet of each rank that has one.
-
-        Raises:
-            InputError: a file is damaged, or is no device.parquet.
-        """
-        paths = {rank.path: path for rank in self.ranks if (path := counters(rank.path)) is not None}
-        return {place: read_samples(path) for place, path in paths.items()}
-
     def count_causes(self) -> dict[str, int]:
         """Count the failed moves by cause, from the log's column `error`.
 
@@ -209,9 +200,9 @@ class Run:
             InputError: a log cannot be read.
         """
         causes = Counter[str]()
-        for place, files in self.files.items():
-            with explain_unreadable(place):
-                errors = scan(files).select(col("error").drop_nulls().cast(pl.String)).collect()["error"]
+        for rank in self.ranks:
+            with explain_unreadable(rank.path):
+                errors = scan(rank.files).select(col("error").drop_nulls().cast(pl.String)).collect()["error"]
             causes.update(causes_of(errors))
         return dict(causes)
 
@@ -224,18 +215,16 @@ class Run:
             InputError: a log cannot be read.
         """
         sums = []
-        for place, cells in self.cells.items():
-            sampled_ns = self.sampled_ns.get(place)
-            moves = cells.lazy()
-            # Counters of a run that was killed end before its log does.
-            if sampled_ns is not None and sampled_ns < (self.last_ns[place] or 0):
-                moves = pl.concat(self.rows[place]).filter(col("end_ns") <= sampled_ns)
+        for rank in self.ranks:
+            moves = rank.cells.lazy()
+            if rank.uncounted_ns is not None:
+                moves = pl.concat(rank.rows).filter(col("end_ns") <= rank.uncounted_ns)
             own = moves.select(
                 read_bytes=SIZE.filter(SIDES["nvme_read"]).sum(),
                 written_bytes=SIZE.filter(SIDES["nvme_write"]).sum(),
                 steady_read_bytes=SIZE.filter(SIDES["nvme_read"] & ~col("warmup")).sum(),
             )
-            with explain_unreadable(place):
+            with explain_unreadable(rank.path):
                 sums.append(own.collect(engine="streaming"))
         return Moved(**pl.concat(sums).sum().row(0, named=True))
 
@@ -246,8 +235,7 @@ class Run:
             by_process: True: bytes that devices moved for the replayer's processes; False: all
                 bytes that the devices under the cache directories moved.
         """
-        ends = [info.warmup_end_ns or 0 for info in self.infos]
-        since_ns = min(end + shift for end, shift in zip(ends, self.shifts.values(), strict=True))
+        since_ns = min((rank.info.warmup_end_ns or 0) + rank.shift_ns for rank in self.ranks)
         return sum_samples(self.device, since_ns, len(self.ranks) if by_process else None)
 
     @cached_property
@@ -275,7 +263,7 @@ class Run:
             token_ns=round((self.conditions.load.token_ms or 0) * 1e6),
             warm_end_ns=warm_end_ns,
             cut_ns=cut_ns,
-            request_bounds=bound_requests(self.infos, [*self.shifts.values()], warm_end_ns, cut_ns),
+            request_bounds=bound_requests(self.infos, [rank.shift_ns for rank in self.ranks], warm_end_ns, cut_ns),
             workers=sum(info.conditions.load.workers for info in self.infos),
             device=self.device.lazy(),
             cores=sum({machine.host: machine.cores or 1 for machine in self._machines}.values()),
@@ -287,15 +275,15 @@ class Run:
     def shifted_rows(self) -> list[pl.LazyFrame]:
         """Return the rows of all ranks on the common clock, in stretches."""
         return [  # numbered, so that ranks stay apart if one is missing
-            stretch.with_columns(pl.lit(rank, pl.Int32).alias("rank"), col(STAMPS) + self.shifts[place])
-            for rank, (place, stretches) in enumerate(self.rows.items())
-            for stretch in stretches
+            stretch.with_columns(pl.lit(number, pl.Int32).alias("rank"), col(STAMPS) + rank.shift_ns)
+            for number, rank in enumerate(self.ranks)
+            for stretch in rank.rows
         ]
 
     def _shifted_cells(self) -> pl.DataFrame:
         """Return the cells of all ranks on the common clock."""
         stamps = col("start_ns", "last_start_ns", "end_ns")
-        return pl.concat(cells.with_columns(stamps + self.shifts[place]) for place, cells in self.cells.items())
+        return pl.concat(rank.cells.with_columns(stamps + rank.shift_ns) for rank in self.ranks)
 
     @property
     def bounds_ns(self) -> tuple[int | None, int | None]:
@@ -306,7 +294,7 @@ class Run:
     @property
     def _recorded_bounds_ns(self) -> tuple[int | None, int | None]:
         """The last end of a warm-up that run.json records, and the first cut."""
-        shifted = [(info, self.shifts[place]) for place, info in self.info_of.items()]
+        shifted = [(rank.info, rank.shift_ns) for rank in self.ranks]
         warm_ends = (info.warmup_end_ns + shift for info, shift in shifted if info.warmup_end_ns is not None)
         cuts = (round(info.cut_s * 1e9) + shift for info, shift in shifted if info.cut_s is not None)
         return max(warm_ends, default=None), min(cuts, default=None)
@@ -318,26 +306,15 @@ class Run:
         return self.steady_ns is not None or (warmup is not None and bool(warmup.ops or warmup.s))
 
     @cached_property
-    def shifts(self) -> dict[Path, int]:
-        """The time 0 of each log in ns on the clock of the earliest one.
-
-        It is 0 for a rank that died before it recorded its time 0.
-
-        Raises:
-            InputError: the clocks are days apart.
-        """
-        zeros = [info.zero_ns for info in self.infos]
-        first = min((zero for zero in zeros if zero is not None), default=0)
-        shifts = [0 if zero is None else zero - first for zero in zeros]
-        if max(shifts) > MAX_NS:
-            remedy = "copy all ranks of one run together"
-            raise InputError("the clocks of its ranks are days apart", remedy, subject=self.path)
-        return dict(zip(self.info_of, shifts, strict=True))
-
-    @cached_property
     def device(self) -> pl.DataFrame:
         """The samples of all ranks on the common clock, with DEVICE_COLUMNS."""
-        return pool_samples(self.info_of, self.samples, self.shifts)
+        return pool_samples(
+            [
+                place_samples(rank.samples, rank.info, number, rank.shift_ns)
+                for number, rank in enumerate(self.ranks)
+                if rank.samples is not None
+            ]
+        )
 
     @property
     def host_cores(self) -> int | None:

@@ -1,6 +1,6 @@
 """Samples of the kernel's counters (device.parquet): read, moved to one clock, and summed."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -57,37 +57,34 @@ def read_samples(path: Path) -> pl.DataFrame:
     return samples
 
 
-def pool_samples(
-    ranks: Mapping[Path, RunInfo], sampled: Mapping[Path, pl.DataFrame], shifts: Mapping[Path, int]
-) -> pl.DataFrame:
-    """Move the samples of all ranks to one clock.
+_PLACED: Final = pl.Schema({**DEVICE_COLUMNS, "device": pl.String(), "last_ns": pl.Int64()})
 
-    Args:
-        ranks: run.json of each rank, by directory.
-        sampled: device.parquet of each rank that has one, by directory.
-        shifts: by directory, the ns to add to its times.
+
+def place_samples(samples: pl.DataFrame, info: RunInfo, rank: int, shift_ns: int) -> pl.DataFrame:
+    """Move the samples of a rank to the common clock, and add its number, host and device."""
+    machine = info.machine or Machine()
+    own = samples.with_columns(
+        col("time_ns") + shift_ns,
+        rank=pl.lit(rank),
+        host=pl.lit(machine.host),
+        host_cores=pl.lit(machine.host_cores or machine.cores or 1),
+        device=pl.lit(info.device),
+        shared=pl.lit(value=False),
+    )
+    return own.with_columns(last_ns=col("time_ns").max()).select(*_PLACED).cast(_PLACED)
+
+
+def pool_samples(placed: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Join the samples of all ranks, from `place_samples`.
 
     Returns:
-        A table with DEVICE_COLUMNS: also `rank`, its `host`, that host's cores, and `shared`, whether
-        another rank of the host counted the same device for longer.
+        A table with DEVICE_COLUMNS; `shared` says whether another rank of the host counted the same
+        device for longer.
     """
-    columns = pl.Schema({**DEVICE_COLUMNS, "device": pl.String(), "last_ns": pl.Int64()})
-    pooled = [pl.DataFrame(schema=columns)]
-    for rank, (place, info) in enumerate(ranks.items()):
-        if place in sampled:
-            machine = info.machine or Machine()
-            own = sampled[place].with_columns(
-                col("time_ns") + shifts[place],
-                rank=pl.lit(rank),
-                host=pl.lit(machine.host),
-                host_cores=pl.lit(machine.host_cores or machine.cores or 1),
-                device=pl.lit(info.device),
-                shared=pl.lit(value=False),
-            )
-            pooled.append(own.with_columns(last_ns=col("time_ns").max()).select(*columns).cast(columns))
     # Every rank on a device counts all that it moves. The one that went on longest counts for it.
     longest = col("rank").sort_by("last_ns", "rank", descending=[True, False]).first().over("host", "device")
-    return pl.concat(pooled).with_columns(shared=col("rank") != longest).select(*DEVICE_COLUMNS)
+    pooled = pl.concat([pl.DataFrame(schema=_PLACED), *placed])
+    return pooled.with_columns(shared=col("rank") != longest).select(*DEVICE_COLUMNS)
 
 
 def sum_samples(samples: pl.DataFrame, since_ns: int, processes: int | None = None) -> Moved | None:

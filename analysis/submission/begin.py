@@ -5,7 +5,6 @@ import platform
 import re
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
@@ -21,28 +20,15 @@ _HEAD: Final = "# Replace every null. docs/submitting.md explains the fields.\n"
 
 
 _SUT: Final = "system_under_test"
-_NAME: Final = f"{_SUT}.solution.submission_name"
+NAME: Final = f"{_SUT}.solution.submission_name"
 # The fields that the rules require of a description; more are allowed.
 _REQUIRED: Final = (
     *(f"{_SUT}.clients.0.{name}" for name in ("chassis", "networking", "drives", "operating_system", "quantity")),
     *(f"{_SUT}.solution.{name}" for name in ("friendly_description", "nodes", "usable_capacity_tib")),
     *(f"{_SUT}.solution.architecture.{name}" for name in ("product_API", "benchmark_API")),
     f"{_SUT}.deployment",
-    _NAME,
+    NAME,
 )
-
-
-@dataclass(frozen=True)
-class Description:
-    """The content of a description, as far as checks need it.
-
-    Attributes:
-        system: the name of the system.
-        empty: dotted names of the fields that are still to be filled in.
-    """
-
-    system: object
-    empty: list[str]
 
 
 class Environment(msgspec.Struct):
@@ -87,7 +73,7 @@ def begin(work: Path, asked: Begun, cache_dir: Path, results: Path) -> list[str]
     except OSError as error:
         problem = f"cannot begin a submission here ({error})"
         raise InputError(problem, "choose another `results`", subject=work) from None
-    return read_description(system).empty
+    return list_empty(read_description(system))
 
 
 def write_file(path: Path, text: str) -> None:
@@ -125,8 +111,13 @@ def _check_rules(asked: Begun, cache_dir: Path, results: Path) -> dict[str, str]
     return places
 
 
-def read_description(path: Path) -> Description:
-    """Read the description of a system.
+def list_empty(description: dict[str, Any]) -> list[str]:
+    """Return the dotted names of a description's fields that are still to be filled in."""
+    return [name for name, value in description.items() if value is None]
+
+
+def read_description(path: Path) -> dict[str, Any]:
+    """Read the fields of a system's description by their dotted names.
 
     Raises:
         InputError: the file is missing, or lacks a field that the rules require.
@@ -141,48 +132,21 @@ def read_description(path: Path) -> Description:
         reason = str(error).splitlines()[0]
         remedy = "correct it; `analysis submission begin` writes one with every field"
         raise InputError(f"cannot be read ({reason})", remedy, subject=path) from None
-    return Description(values[_NAME], [name for name, value in values.items() if value is None])
+    return values
 
 
 def _describe_system(submission: Submission, cache_dir: Path) -> dict[str, Any]:
-    """Return MLPerf's system description, with null for values that this machine cannot report.
-
-    Args:
-        submission: whose description it is.
-        cache_dir: its file system gives the usable capacity, in TiB.
-    """
-    free = shutil.disk_usage(cache_dir)
+    """Return MLPerf's system description, with null for values that this machine cannot report."""
+    described: dict[str, Any] = msgspec.yaml.decode((Path(__file__).parent / "system.yaml").read_bytes())
+    client, solution = described[_SUT]["clients"][0], described[_SUT]["solution"]
     release = platform.freedesktop_os_release()
-    client = {
-        "friendly_description": None,
-        "chassis": {
-            "model_name": _read_line("/sys/class/dmi/id/product_name"),
-            **_describe_processor(),
-        },
-        "networking": list(_list_networks()),
-        "drives": list(_list_drives()),
-        "operating_system": {
-            "name": release.get("NAME"),
-            "version": release.get("VERSION_ID", "rolling"),
-        },
-        "quantity": 1,
-    }
-    solution = {
-        "submission_name": submission.system,
-        "friendly_description": None,
-        "architecture": {
-            "storage_location": None,
-            "benchmark_API": "file",
-            "product_API": None,
-            "client_footprint": None,
-            "client_installation": None,
-        },
-        "capabilities": dict.fromkeys(("multi_host", "simultaneous_write", "simultaneous_read")),
-        "nodes": None,
-        "usable_capacity_tib": round(free.total / 2**40, 3),
-        "availability": None,
-    }
-    return {"system_under_test": {"clients": [client], "deployment": None, "solution": solution}}
+    client["chassis"] = {"model_name": _read_line("/sys/class/dmi/id/product_name"), **_describe_processor()}
+    client["networking"] = list(_list_networks())
+    client["drives"] = list(_list_drives())
+    client["operating_system"] = {"name": release.get("NAME"), "version": release.get("VERSION_ID", "rolling")}
+    solution["submission_name"] = submission.system
+    solution["usable_capacity_tib"] = round(shutil.disk_usage(cache_dir).total / 2**40, 3)
+    return described
 
 
 def _describe_environment(places: dict[str, str]) -> Environment:

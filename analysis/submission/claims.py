@@ -19,6 +19,7 @@ from analysis.submission.package_tree import (
     list_ranks,
     parse_number,
 )
+from analysis.submission.rules import Option
 from analysis.summary.run_summary import Summary
 from analysis.summary.summary import check_run, summarise
 from replayer.schema import RunInfo, Window
@@ -72,8 +73,9 @@ class PackagedTrial:
     @property
     def span_ns(self) -> tuple[int, int] | None:
         """The start and the end on the hosts' clocks; None if they are not known."""
-        times = self.summary.provenance
-        starts, ends = ([ns for ns in known if ns is not None] for known in (times.zero_ns, times.ended_ns))
+        starts, ends = (
+            [ns for ns in known if ns is not None] for known in (self.summary.zero_ns, self.summary.ended_ns)
+        )
         return (min(starts), max(ends)) if starts and ends else None
 
 
@@ -92,6 +94,11 @@ def open_trial(path: Path) -> PackagedTrial:
     summary = check_run(top)
     ranks = [summary] if top != path else [summarise(rank) for rank in list_ranks(path)]
     return PackagedTrial(path, run, summary, ranks)
+
+
+def select_model(run: Path, options: Trials) -> Trials:
+    """Select the options whose trials are in a model's directory."""
+    return {name: options[name] for name in sorted(options) if (run / name).exists()}
 
 
 def compute_claims(submission: Submission, options: Trials) -> dict[str, Any]:
@@ -113,11 +120,12 @@ def compute_claims(submission: Submission, options: Trials) -> dict[str, Any]:
         "scale": submission.scale,
         "submittable": submission.rules.submittable,
         "units": units,
-        "options": {name: _sum_option(submission, name, trials) for name, trials in options.items()},
+        "options": {name: sum_option(submission.rules.find_option(name), trials) for name, trials in options.items()},
     }
 
 
-def _sum_option(submission: Submission, name: str, trials: Sequence[PackagedTrial]) -> dict[str, Any]:
+def sum_option(option: Option, trials: Sequence[PackagedTrial]) -> dict[str, Any]:
+    """Compute what a package claims of an option: means of rates over trials, the worst of times."""
     claims = [_sum_trial(trial) for trial in trials]
     means = {metric: _find(fmean, (claim[metric] for claim in claims)) for metric in RATES}
     worst = {metric: _find(max, (claim[metric] for claim in claims)) for metric in WORST}
@@ -127,7 +135,7 @@ def _sum_option(submission: Submission, name: str, trials: Sequence[PackagedTria
         value = ours[metric]
         mlperf[theirs] = None if value is None else value * factor
     return {
-        "title": submission.rules.find_option(name).title,
+        "title": option.title,
         "model": trials[0].run.conditions.plan.model,
         "rank_count": max(len(claim["ranks"]) for claim in claims),
         "trial_count": len(claims),

@@ -14,7 +14,7 @@ from analysis.report.answer import make_report
 from analysis.report.systems import gather
 from analysis.runs.opening import open_run
 from analysis.submission.begin import encode_json, read_description, write_file
-from analysis.submission.claims import Trials, compute_claims, open_trial
+from analysis.submission.claims import Trials, compute_claims, open_trial, select_model
 from analysis.submission.package_tree import (
     MOST_BYTES,
     SCHEMA,
@@ -89,15 +89,8 @@ def render_submission_yaml(submission: Submission) -> str:
 
 
 def render_summary_json(run: Path, submission: Submission, options: Trials) -> str:
-    """Render summary.json of a model's directory.
-
-    Args:
-        run: the directory.
-        submission: names and kind of the package.
-        options: the trials of each option; those of other models are left out.
-    """
-    trials = {name: options[name] for name in sorted(options) if (run / name).exists()}
-    return encode_json(compute_claims(submission, trials))
+    """Render summary.json of a model's directory."""
+    return encode_json(compute_claims(submission, select_model(run, options)))
 
 
 def _find_replays(work: Path, begun: Begun) -> _Replays:
@@ -159,10 +152,9 @@ def _check_replaceable(package: Package, replays: _Replays) -> None:
         remedy = f"edit system.yaml in the submission's own directory; else {_ELSEWHERE}"
         raise InputError(f"changed since it was packaged: {problem}", remedy, subject=package.top)
     manifest: Manifest = read_json(package.manifest, Manifest)
-    packaged = [(name, digest) for name, digest in manifest.files.items() if name.endswith("run.json")]
-    digests = [digest_file(info) for trials in replays.values() for place in trials for info in place.rglob("run.json")]
-    for name, digest in packaged:
-        if digest not in digests:
+    digests = {digest_file(info) for trials in replays.values() for place in trials for info in place.rglob("run.json")}
+    for name, digest in manifest.files.items():
+        if name.endswith("run.json") and digest not in digests:
             raise InputError("from other replays than this submission's", _ELSEWHERE, subject=package.top / name)
 
 

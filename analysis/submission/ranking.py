@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from analysis.comparison.answer import list_remarks
-from analysis.comparison.compare import Comparison, compare_systems
+from analysis.comparison.compare import compare_systems
 from analysis.comparison.ratios import EQUAL_WORK
 from analysis.comparison.sentences import describe_pair, format_interval
 from analysis.comparison.trials import load_sets
 from analysis.metrics.headlines import RANKED, heading
-from analysis.submission.claims import compute_claims
-from analysis.submission.package_tree import Package, find_run_directory
+from analysis.submission.claims import sum_option
+from analysis.submission.package_tree import Package
 from analysis.submission.rules import Option
 from analysis.submission.validate import PackageVerdict, validate
 from tracegen.errors import InputError
@@ -85,19 +85,21 @@ def _rank_option(option: Option, valid: Mapping[str, PackageVerdict]) -> Table:
 
     Packages that cannot be compared come last, by the option's primary metric.
     """
-    claims = {
-        name: compute_claims(verdict.package.submission, verdict.trials)["options"][option.name]
-        for name, verdict in valid.items()
-    }
+    trials_of = {name: verdict.trials[option.name] for name, verdict in valid.items()}
+    claims = {name: sum_option(option, trials) for name, trials in trials_of.items()}
     names = sorted(claims, key=lambda name: -(claims[name][option.primary] or 0.0))
-    paths = {name: [find_run_directory(trial.path) for trial in valid[name].trials[option.name]] for name in names}
-    trials, _ = load_sets(paths)
+    trials, _ = load_sets({name: [trial.run.path for trial in trials_of[name]] for name in names})
     comparison = compare_systems(trials, names[0], metrics=[option.primary])
     ranking = comparison.ranking if comparison.compared else []
-    order = [*ranking, *(name for name in names if name not in ranking)]
+    # The baseline has no ratio to itself.
+    ratios: dict[str, Sequence[Cell]] = {
+        pair.name: format_interval(pair.ratios[EQUAL_WORK]) for pair in comparison.compared
+    }
+    ratios[names[0]] = ("1 ×", None)
+    places = {name: [place, *ratios[name]] for place, name in enumerate(ranking, 1)}
     rows = [
-        [name, *_list_place(comparison, name), *(claims[name][metric] for metric in ("rank_count", *RANKED))]
-        for name in order
+        [name, *places.get(name, [None, None, None]), *(claims[name][metric] for metric in ("rank_count", *RANKED))]
+        for name in dict.fromkeys((*ranking, *names))
     ]
     leader = f"{ranking[0]} is first" if ranking else "not ranked, as no two can be compared"
     notes = [*map(describe_pair, comparison.pairs), *list_remarks(comparison), *comparison.warnings]
@@ -109,12 +111,3 @@ def _rank_option(option: Option, valid: Mapping[str, PackageVerdict]) -> Table:
         notes=list(dict.fromkeys(notes)),
         is_turned=True,
     )
-
-
-def _list_place(comparison: Comparison, name: str) -> list[Cell]:
-    """Return the place of a package, its ratio of equal work and the interval."""
-    if not comparison.compared or name not in comparison.ranking:
-        return [None, None, None]
-    place = comparison.ranking.index(name) + 1
-    ratio = next((pair.ratios[EQUAL_WORK] for pair in comparison.compared if pair.name == name), None)
-    return [place, "1 ×", None] if ratio is None else [place, *format_interval(ratio)]

@@ -15,7 +15,7 @@ from analysis.submission.claims import PackagedTrial, Trials
 from analysis.submission.package_tree import Package, list_ranks
 from analysis.submission.rules import SEED, Option, find_pin
 from analysis.summary.across_runs import add_shared_doubts
-from replayer.schema import Machine, Storage, TraceInfo, to_plain
+from replayer.schema import Machine, RunInfo, Storage, TraceInfo, to_plain
 from tracegen.errors import InputError
 from tracegen.progress import Progress
 
@@ -44,38 +44,27 @@ def check_runs(trials: Sequence[PackagedTrial]) -> Problems:
 
 
 def check_work(package: Package, trials: Sequence[PackagedTrial]) -> Problems:
-    """Report other work: CLOSED pins a trace for each rank, OPEN has one for all trials."""
+    """Report other traces, plans and conditions: CLOSED fixes most of them, OPEN has those of the first trial."""
+    option, submission = trials[0].path.parent.name, package.submission
     for trial in trials:
-        option = trial.path.parent.name
         for rank, (info, first) in enumerate(zip(trial.infos, trials[0].infos, strict=False)):
-            name = f"{trial.name}/rank_{rank}"
-            wanted: str | None = first.trace.fingerprint
-            if package.submission.is_closed:
-                wanted = find_pin(package.submission.scale, option, rank)
-            if wanted is None:
-                yield f"{name}: no trace is pinned for this rank; choose OPEN for more ranks"
-            elif info.trace.fingerprint != wanted:
-                replayed = f"{name} replayed the trace {info.trace.fingerprint[:12]}…"
-                yield f"{replayed}, not {wanted[:12]}…, which {option} requires"
-            if info.plan_fingerprint != first.plan_fingerprint:
-                yield f"{name} followed another plan ({str(info.plan_fingerprint)[:12]}…) than the first trial"
-
-
-def check_conditions(package: Package, trials: Sequence[PackagedTrial]) -> Problems:
-    """Check that CLOSED has the conditions of the rules, and OPEN the same in all trials."""
-    option = trials[0].path.parent.name
-    first = to_plain(trials[0].infos[0].conditions)
-    required, source = first, "the first trial has"
-    if package.submission.is_closed:
-        fixed = package.submission.rules.find_option(option).closed
-        required, source = fixed | {"ranks": first["ranks"]}, "CLOSED fixes"
-    for trial in trials:
-        for rank, info in enumerate(trial.infos):
-            actual = to_plain(info.conditions)
+            actual, required = _list_work(info), _list_work(first)
+            source = "the first trial has"
+            if submission.is_closed:
+                source = "CLOSED fixes"
+                kept = {name: required[name] for name in ("ranks", "plan_fingerprint")}
+                pin = find_pin(submission.scale, option, rank)
+                pinned = {"trace_fingerprint": pin} if pin else {}  # more ranks than CLOSED has traces for
+                required = submission.rules.find_option(option).closed | kept | pinned
             for name in sorted({*actual, *required}):
                 if actual.get(name, ...) != required.get(name, ...):
                     ran = f"{trial.name}/rank_{rank} ran with {name} = {_quote(actual, name)}"
                     yield f"{ran}; {source} {_quote(required, name)}"
+
+
+def _list_work(info: RunInfo) -> dict[str, Any]:
+    fingerprints = {"trace_fingerprint": info.trace.fingerprint, "plan_fingerprint": info.plan_fingerprint}
+    return to_plain(info.conditions) | fingerprints
 
 
 def _quote(values: Mapping[str, Any], name: str) -> str:
@@ -164,10 +153,10 @@ def compare_with_traces(package: Package, trials: Trials, progress: Progress) ->
         The problems; and the options whose traces cannot be generated, with the reason.
     """
     runs = [
-        (option, rank, trial, place)
+        (option, number, trial, rank)
         for option, opened in trials.items()
         for trial in opened
-        for rank, place in enumerate(trial.run.info_of)
+        for number, rank in enumerate(trial.run.ranks)
     ]
     runs.sort(key=lambda run: run[:2])  # runs of one plan after one another
     problems = list[str]()
@@ -177,15 +166,15 @@ def compare_with_traces(package: Package, trials: Trials, progress: Progress) ->
         progress("planning again", "run", len(runs)) as advance,
     ):
         plans = Plans(Path(folder))
-        for option, rank, trial, place in runs:
-            info, rules = trial.run.info_of[place], package.submission.rules
+        for option, number, trial, rank in runs:
+            rules = package.submission.rules
             try:
-                trace = make_trace(package, rules.find_option(option), rank, info.trace, Path(folder))
-                for doubt in plans.find_deviations(trace, place, info):
+                trace = make_trace(package, rules.find_option(option), number, rank.info.trace, Path(folder))
+                for doubt in plans.find_deviations(trace, rank.path, rank.info):
                     problems.append(f"{trial.name} does not follow its trace: {doubt.text}")
             except _UntiedError as error:
                 untied[option] = error.problem
             except InputError as error:
-                problems.append(f"{option}, rank {rank}: cannot plan again: {error.problem}")
+                problems.append(f"{option}, rank {number}: cannot plan again: {error.problem}")
             advance(1)
     return [problem.replace(f"{package.top}/", "") for problem in problems], untied

@@ -5,19 +5,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from analysis.submission.begin import Environment, read_description
+from analysis.submission.begin import NAME, Environment, list_empty, read_description
 from analysis.submission.claims import (
     PackagedTrial,
     Trials,
     compute_claims,
     find_differences,
     open_trial,
+    select_model,
 )
 from analysis.submission.package import check_files
 from analysis.submission.package_tree import Package, name_model_folder, read_json
 from analysis.submission.rules import DIVISIONS
 from analysis.submission.trial_checks import (
-    check_conditions,
     check_pauses,
     check_runs,
     check_system,
@@ -64,7 +64,7 @@ def validate(package: Package, progress: Progress = ignore_progress) -> PackageV
     trials, runs = _open_trials(package, progress)
     right = dict(trials)
     for option, opened in trials.items():
-        other_work = [*check_work(package, opened), *check_conditions(package, opened)]
+        other_work = [*check_work(package, opened)]
         runs += [*check_runs(opened), *other_work]
         if other_work:  # its plan could be of any size
             del right[option]
@@ -127,7 +127,7 @@ def _list_obstacles(package: Package) -> list[DoubtLine]:
         return []
     text = f"its scale is {submission.scale}, which only tests the procedure"
     obstacles = [DoubtLine(headline="rehearsal", text=text, advice="do not submit it")]
-    if empty := read_description(package.description).empty:
+    if empty := list_empty(read_description(package.description)):
         text = f"{package.description.name} has {format_count(len(empty), 'empty field')}"
         obstacles.append(DoubtLine(headline="description", text=text, advice="a submission must fill them in"))
     return obstacles
@@ -191,10 +191,10 @@ def _check_description(package: Package) -> Problems:
         yield _phrase(error, package)
         return
     name = f"systems/{system}.yaml"
-    if described.system != system:
-        yield f"{name}: solution.submission_name is {described.system}, but the package's system is {system}"
+    if described[NAME] != system:
+        yield f"{name}: solution.submission_name is {described[NAME]}, but the package's system is {system}"
     if package.submission.rules.submittable:
-        for dotted in described.empty:
+        for dotted in list_empty(described):
             yield f"{name}: {dotted} is not filled in"
 
 
@@ -214,7 +214,7 @@ def _check_claims(package: Package, trials: Trials) -> Problems:
     """Check that each summary.json agrees with its logs."""
     for run in package.runs:
         path = run / "summary.json"
-        own = {option: trials[option] for option in sorted(trials) if (run / option).exists()}
+        own = select_model(run, trials)
         try:
             claimed: object = read_json(path)
         except InputError as error:

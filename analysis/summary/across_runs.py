@@ -70,19 +70,11 @@ def _merge_figures(texts: list[str]) -> str:
     return _NUMBER.sub(lambda _: next(ranges), texts[0])
 
 
-def group_configurations(summaries: Sequence[Summary]) -> list[list[Summary]]:
-    """Group runs of one trace under equal conditions, in the order of their first run."""
-    groups: dict[tuple[str | None, str], list[Summary]] = {}
-    for summary in summaries:
-        groups.setdefault(summary.provenance.configuration, []).append(summary)
-    return list(groups.values())
-
-
 def _copies(summaries: list[Summary]) -> Iterator[tuple[Doubt, list[int]]]:
     """Yield a doubt about copies of one run, with the numbers of the runs."""
     by_origin: dict[tuple[str | int | None, ...], list[int]] = {}
     for number, summary in enumerate(summaries):
-        if (origin := summary.provenance.origin) is not None:
+        if (origin := summary.origin) is not None:
             by_origin.setdefault(origin, []).append(number)
     for copies in by_origin.values():
         if len(copies) > 1:
@@ -98,10 +90,10 @@ def _between_trials(
     alike: dict[tuple[object, ...], dict[MachineName, list[int]]] = {}
     for number, summary in enumerate(summaries):
         system = systems[number] if systems else None
-        machine = replace(summary.provenance.machine, host=None)  # hosts of one kind make trials, too
+        machine = replace(summary.machine, host=None)  # hosts of one kind make trials, too
         if machine.profile is not None:  # a prediction is no trial
             continue
-        kinds = alike.setdefault((system, summary.provenance.configuration), {})
+        kinds = alike.setdefault((system, summary.configuration), {})
         kinds.setdefault(machine, []).append(number)
     for kinds in alike.values():
         for trials in kinds.values():
@@ -121,7 +113,7 @@ def _between_trials(
 
 def _between_rates(summaries: list[Summary]) -> Iterator[tuple[Doubt, list[int]]]:
     """Yield a doubt about unequal hit rates of one trace, with the numbers of all runs."""
-    if len({summary.provenance.trace_fingerprint for summary in summaries}) > 1:
+    if len({summary.trace_fingerprint for summary in summaries}) > 1:
         return
     rates = [summary.metrics["hit_rate"] or 0.0 for summary in summaries]
     if max(rates) - min(rates) > HIT_RATE_POINTS:

@@ -12,7 +12,7 @@ from analysis.log.columns import GIB
 from analysis.metrics.catalogue import describe
 from analysis.metrics.headlines import SUMMARY, heading, scale
 from analysis.runs.plan_order import describe_order, describe_rules
-from analysis.summary.across_runs import LISTED, group_configurations, list_doubt_lines
+from analysis.summary.across_runs import LISTED, list_doubt_lines
 from analysis.summary.run_summary import Summary, is_thin, note
 from analysis.summary.summary import find_differences
 from replayer.schema import drive
@@ -79,8 +79,7 @@ def list_verdicts(summaries: Sequence[Summary]) -> list[tuple[str, str, str]]:
 
 def _list_subject(summary: Summary, *, has_name: bool) -> Iterator[str]:
     """Yield what was run, on what, and what it was predicted with."""
-    provenance = summary.provenance
-    conditions = provenance.conditions
+    conditions = summary.conditions
     tiers = (
         f"{tier} {'unlimited' if size is None else f'{size / GIB:.3g} GiB usable'}"
         for tier, size in asdict(conditions.plan.usable_bytes).items()
@@ -97,35 +96,14 @@ def _list_subject(summary: Summary, *, has_name: bool) -> Iterator[str]:
                 f"{ranks}{format_count(conditions.load.workers, 'worker')}, pace {conditions.load.pace}",
                 f"{describe_order(conditions)}, arrangement {describe_rules(conditions)}",
                 ", ".join(filter(None, (direct, f"verify {conditions.devices.verify}"))),
-                f"nvme tier on {drive(provenance.storage)}" if provenance.storage else "",
-                provenance.cut,
+                f"nvme tier on {drive(summary.storage)}" if summary.storage else "",
+                summary.cut,
             ),
         )
     )
-    if summary.prediction is None:
-        yield _describe_machine(summary)
-    else:
+    if summary.prediction is not None:
         yield f"PREDICTED, not measured: with {summary.describe_profile()}"
         yield summary.describe_errors()
-
-
-def _describe_machine(summary: Summary) -> str:
-    """Describe the machine's other load and the waits of workers."""
-    host_cores = summary.provenance.host_cores
-    cores = f" of {host_cores} cores" if host_cores else " cores"
-    forms = {
-        "foreign_cpu": ("foreign CPU", f"{{:.2f}}{cores}"),
-        "run_delay_share": ("run-queue delay", "{:.1%} of I/O time"),
-        "foreign_io_share": ("foreign I/O", "{:.1%} of the device's bytes"),
-        "longest_gap_s": ("longest sample gap", "{:.1f} s"),
-        "steal_cpu": ("steal", "{:.2f}"),
-        "throttled_s": ("throttled", "{:.2f} s"),
-    }
-    facts = []
-    for name, (words, form) in forms.items():
-        value = summary.metrics[name]
-        facts.append(f"{words} {'not measured' if value is None else form.format(value)}")
-    return f"machine: {', '.join(facts)}"
 
 
 def shorten_paths(paths: Sequence[Path]) -> list[str]:
@@ -182,14 +160,19 @@ def _matters(name: str, summary: Summary) -> bool:
     value, metric = summary.values[name], describe(name)
     if value is None:
         value = summary.more_than.get(name)
-    is_scheduled = summary.provenance.conditions.load.pace == "open"
+    is_scheduled = summary.conditions.load.pace == "open"
     if metric.family == "lateness_{stat}_ms" and not is_scheduled:
         return False
-    if name in ("drain_s", "drained_bytes") and not summary.provenance.is_cut:
+    if name in ("drain_s", "drained_bytes") and not summary.cut is not None:
         return False
     if name == "generation_mean_ms" and summary.metrics["e2e_mean_ms"] is None:  # a part of nothing
         return False
-    is_part = metric.tier or metric.family == "{wait}_wait_mean_ms" or name == "unfinished_requests"
+    is_part = (
+        metric.tier
+        or metric.kind == "machine"
+        or metric.family == "{wait}_wait_mean_ms"
+        or name == "unfinished_requests"
+    )
     return value is not None and not (is_part and value == 0)
 
 
@@ -199,7 +182,7 @@ def _list_notes(summaries: Sequence[Summary]) -> list[str]:
     notes = note(names, [summary.metrics for summary in summaries])
     if any(summary.more_than for summary in summaries):
         notes.append("> …: more than that: requests of the first half of the window were not done.")
-    if any(summary.provenance.conditions.load.pace == "asap" for summary in summaries):
+    if any(summary.conditions.load.pace == "asap" for summary in summaries):
         notes.append(
             "No times per request under pace asap: the whole window is due at once, so they would be times of the"
             " replayer's own queue. Replay with --pace closed or open to measure them."
@@ -213,7 +196,7 @@ def _list_notes(summaries: Sequence[Summary]) -> list[str]:
 
 def _describe_pace(summary: Summary) -> str:
     """Describe the pace at which the run wrote; only pace open keeps the workload's times."""
-    conditions = summary.provenance.conditions
+    conditions = summary.conditions
     speedup = conditions.load.speedup or 1.0
     if conditions.load.pace != "open":
         return "the replay's pace, which is not the workload's (`replayer plan` prints that of the trace's own times)"
@@ -221,18 +204,10 @@ def _describe_pace(summary: Summary) -> str:
 
 
 def compare_work(summaries: Sequence[Summary]) -> str:
-    """Say whether runs did equal work: all of them, or the trials of each configuration."""
-    unlike, groups = find_differences(summaries), group_configurations(summaries)
-    provenance = summaries[0].provenance
+    """Say whether runs did equal work."""
+    first, unlike = summaries[0], find_differences(summaries)
+    said = f"different work: {', '.join(unlike)} differ"
     if not unlike:
-        trace, plan = str(provenance.trace_fingerprint)[:12], str(provenance.plan_fingerprint)[:12]
+        trace, plan = str(first.trace_fingerprint)[:12], str(first.plan_fingerprint)[:12]
         said = f"same work: trace {trace}…, plan {plan}… and every count are equal, only times differ"
-    elif 1 < len(groups) < len(summaries):
-        within = sorted({name for trials in groups for name in find_differences(trials)})
-        work = f"trials of one differ in {', '.join(within)}" if within else "work is equal within each"
-        said = f"{len(groups)} configurations; {work}"
-    elif len(groups) == len(summaries) and "trace_fingerprint" not in unlike:
-        said = "different work; `analysis compare --vary` compares them"
-    else:
-        said = f"different work: {', '.join(unlike)} differ"
     return f"{len(summaries)} runs, {said}."

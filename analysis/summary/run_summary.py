@@ -1,4 +1,4 @@
-"""The summary of a run: its doubts, its provenance and its metrics, as an immutable value and as JSON."""
+"""The summary of a run: its doubts, its origin and its metrics, as an immutable value and as JSON."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -15,6 +15,10 @@ from replayer.schema import Conditions, PredictionInfo, Status, Storage, to_plai
 Metrics = dict[str, float | None]
 
 _TAIL: Final = 0.95
+# Attributes of a summary that are in its JSON as they are.
+_PLAIN: Final = (
+    *("status", "executed_ops", "trace_fingerprint", "plan_fingerprint", "users", "zero_ns", "ended_ns", "host_cores"),
+)
 NOTE: Final = "(…): a percentile of too few samples, fewer than 100 for P95, 500 for P99."
 
 
@@ -38,13 +42,15 @@ class MachineName:
 
 
 @dataclass(frozen=True)
-class Provenance:
-    """The origin of a run's figures.
+class Summary:
+    """A run in figures.
 
     Attributes:
+        run: the path that the user named.
+        doubts: all doubts, those that invalidate the run first.
         status: the first status of a rank that is not complete.
         executed_ops: the position below which all ops were executed; of several ranks the number of ops.
-        is_cut: whether a rank was cut.
+        cut: where a rank was cut, and by what; None if none was.
         trace_fingerprint: the trace's.
         plan_fingerprint: the plan's, of what was executed.
         conditions: the conditions that all ranks share.
@@ -54,12 +60,17 @@ class Provenance:
         machine: the machine of the first rank.
         host_cores: the cores of all hosts; None if run.json does not name them.
         storage: the drive of the first rank; None without an nvme tier.
-        cut: where the run was cut, and by what; None if it was not.
+        metrics: all metrics of all ranks together, without the warm-up.
+        bottleneck: the part of the system that held the run back; None if nothing was measured.
+        prediction: the profile of a predicted run; None if the run was measured.
+        more_than: by metric that unfinished requests leave unknown, the value that it exceeds.
     """
 
+    run: str
+    doubts: tuple[Doubt, ...]
     status: Status
     executed_ops: int | None
-    is_cut: bool
+    cut: str | None
     trace_fingerprint: str | None
     plan_fingerprint: str | None
     conditions: Conditions
@@ -69,7 +80,10 @@ class Provenance:
     machine: MachineName
     host_cores: int | None
     storage: Storage | None
-    cut: str | None = None
+    metrics: Metrics
+    bottleneck: str | None
+    prediction: PredictionInfo | None = None
+    more_than: dict[str, float] = field(default_factory=dict)
 
     @property
     def origin(self) -> tuple[str | int | None, ...] | None:
@@ -77,36 +91,13 @@ class Provenance:
 
         It is None if a time is unknown, and for a predicted run, which has none.
         """
-        is_unknown = None in self.zero_ns or self.machine.profile is not None
+        is_unknown = None in self.zero_ns or self.prediction is not None
         return None if is_unknown else (self.machine.host, *self.zero_ns)
 
     @property
     def configuration(self) -> tuple[str | None, str]:
         """A key that the trials of one configuration share: the trace's fingerprint and the conditions."""
         return self.trace_fingerprint, str(to_plain(self.conditions))
-
-
-@dataclass(frozen=True)
-class Summary:
-    """A run in figures.
-
-    Attributes:
-        run: the path that the user named.
-        doubts: all doubts, those that invalidate the run first.
-        provenance: the origin of the figures.
-        metrics: all metrics of all ranks together, without the warm-up.
-        bottleneck: the part of the system that held the run back; None if nothing was measured.
-        prediction: the profile of a predicted run; None if the run was measured.
-        more_than: by metric that unfinished requests leave unknown, the value that it exceeds.
-    """
-
-    run: str
-    doubts: tuple[Doubt, ...]
-    provenance: Provenance
-    metrics: Metrics
-    bottleneck: str | None
-    prediction: PredictionInfo | None = None
-    more_than: dict[str, float] = field(default_factory=dict)
 
     @property
     def findings(self) -> list[str]:
@@ -144,18 +135,14 @@ class Summary:
         """Say how far such predictions were off; empty if it was measured."""
         if self.prediction is None:
             return ""
-        errors = describe_errors(self.prediction.kind, self.provenance.conditions)
+        errors = describe_errors(self.prediction.kind, self.conditions)
         limit = " This one is outside its profile, where errors are not known."
         return errors + (limit if self.is_outside_profile else "")
 
     @property
     def facts(self) -> Metrics:
         """The numbers of the summary that no log gives."""
-        return {
-            "executed_ops": self.provenance.executed_ops,
-            "users": self.provenance.users,
-            "host_cores": self.provenance.host_cores,
-        }
+        return {name: getattr(self, name) for name in ("executed_ops", "users", "host_cores")}
 
     @cached_property
     def numbers(self) -> Metrics:
@@ -168,35 +155,24 @@ class Summary:
 
     def to_json(self) -> dict[str, Any]:
         """Return the flat object that `analysis summary --json` prints: metrics next to everything else."""
-        provenance = self.provenance
-        machine = provenance.machine
-        storage = provenance.storage
-        facts = vars(provenance) | {
-            "cut": provenance.is_cut,
-            "conditions": to_plain(provenance.conditions),
-            "machine": [machine.host, machine.cpu, machine.cores, machine.device],
-            "storage": None if storage is None else to_plain(storage),
-        }
-        del facts["is_cut"]
+        prediction: dict[str, object] = {"predicted": False}
+        if self.prediction is not None:
+            errors = self.describe_errors()
+            prediction = {"predicted": True, "prediction": to_plain(self.prediction), "prediction_errors": errors}
+        machine = self.machine
         return {
             "run": self.run,
             "valid": self.is_valid,
             "findings": self.findings,
-            **self._prediction_to_json(),
+            **prediction,
             "doubts": [asdict(doubt) for doubt in self.doubts],
-            **facts,
+            **{name: getattr(self, name) for name in _PLAIN},
+            "cut": self.cut is not None,
+            "conditions": to_plain(self.conditions),
+            "machine": [machine.host, machine.cpu, machine.cores, machine.device],
+            "storage": None if self.storage is None else to_plain(self.storage),
             "more_than": self.more_than,
             **self.values,
-        }
-
-    def _prediction_to_json(self) -> dict[str, object]:
-        """Return the entries that say whether and from what the run was predicted."""
-        if self.prediction is None:
-            return {"predicted": False}
-        return {
-            "predicted": True,
-            "prediction": to_plain(self.prediction),
-            "prediction_errors": self.describe_errors(),
         }
 
 

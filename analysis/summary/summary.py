@@ -20,7 +20,7 @@ from analysis.metrics.catalogue import CATALOGUE
 from analysis.metrics.waits import find_lower_bounds
 from analysis.runs.opening import open_run
 from analysis.runs.run import Doubt, Run
-from analysis.summary.run_summary import MachineName, Provenance, Summary
+from analysis.summary.run_summary import MachineName, Summary
 from replayer.schema import Machine, RunInfo, Window, describe_cut
 from tracegen.errors import InputError
 from tracegen.progress import Progress, ignore_progress
@@ -69,7 +69,8 @@ def check_run(
     """
     run = open_run(path)
     summary = judge(run, open_log(run), progress)
-    doubts = [doubt for rank in run.ranks for doubt in integrity.compare_fingerprint(rank.path, rank.info)]
+    texts = [text for rank in run.ranks for text in integrity.compare_fingerprint(rank.path, rank.info)]
+    doubts = [*integrity.make_doubts(texts)]
     if trace is not None:
         doubts += _compare_with_trace(run, trace, progress)
     return summary.with_doubts(before=doubts)
@@ -128,28 +129,18 @@ def judge(run: Run, log: Log, progress: Progress = ignore_progress) -> Summary:
     contradictions = integrity.find_contradictions(run, counts)
     found = checks.sort_doubts([*run.doubts, *contradictions, *checks.find_doubts(evidence)])
     bottleneck = values.pop("bottleneck")  # a word among numbers
-    return Summary(
-        run=str(run.path),
-        doubts=tuple(found),
-        provenance=_provenance(run),
-        metrics=values,
-        bottleneck=bottleneck,
-        prediction=evidence.prediction,
-        more_than=find_lower_bounds(log),
-    )
-
-
-def _provenance(run: Run) -> Provenance:
     first = run.infos[0]
     machine = first.machine or Machine()
     name = MachineName(machine.host, machine.cpu, machine.cores, first.device)
     is_measured = first.prediction is None
     if first.prediction is not None:  # the machine that computed it does not matter
         name = MachineName(None, None, None, None, profile=identify_profile(first.prediction))
-    return Provenance(
+    return Summary(
+        run=str(run.path),
+        doubts=tuple(found),
         status=run.status,
         executed_ops=run.executed_ops,
-        is_cut=any(info.cut_s is not None for info in run.infos),
+        cut=next((_describe_cut(info) for info in run.infos if info.cut_s is not None), None),
         trace_fingerprint=run.trace_fingerprint,
         plan_fingerprint=run.executed_fingerprint,
         conditions=run.conditions,
@@ -159,7 +150,10 @@ def _provenance(run: Run) -> Provenance:
         machine=name,
         host_cores=run.host_cores if is_measured else None,
         storage=first.storage if is_measured else None,
-        cut=next((_describe_cut(info) for info in run.infos if info.cut_s is not None), None),
+        metrics=values,
+        bottleneck=bottleneck,
+        prediction=evidence.prediction,
+        more_than=find_lower_bounds(log),
     )
 
 

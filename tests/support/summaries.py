@@ -7,7 +7,7 @@ import msgspec
 
 from analysis.runs.run import Doubt
 from analysis.summary.answer import answer_runs
-from analysis.summary.run_summary import MachineName, Metrics, Provenance, Summary
+from analysis.summary.run_summary import MachineName, Metrics, Summary
 from replayer.record.conditions import group_conditions
 from replayer.schema import Conditions, PredictionInfo
 from views.text import render_text
@@ -30,15 +30,17 @@ def summary_of(
     machine: MachineName = MACHINE,
     zero_ns: Sequence[int | None] = (None,),
     executed_ops: int = 5,
-    is_cut: bool = False,
+    cut: str | None = None,
     prediction: PredictionInfo | None = None,
     **metrics: float | None,
 ) -> Summary:
     """Return a summary; `conditions` and `metrics` change those of CONDITIONS and METRICS."""
-    provenance = Provenance(
+    return Summary(
+        run=run,
+        doubts=tuple(doubts),
         status="complete",
         executed_ops=executed_ops,
-        is_cut=is_cut,
+        cut=cut,
         trace_fingerprint=trace,
         plan_fingerprint="p",
         conditions=msgspec.convert(group_conditions(CONDITIONS | dict(conditions or {})), Conditions),
@@ -48,8 +50,10 @@ def summary_of(
         machine=machine,
         host_cores=None,
         storage=None,
+        metrics=METRICS | metrics,
+        bottleneck="queue",
+        prediction=prediction,
     )
-    return Summary(run, tuple(doubts), provenance, METRICS | metrics, bottleneck="queue", prediction=prediction)
 
 
 def show(*summaries: Summary) -> str:

@@ -140,7 +140,7 @@ def craft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Craft:
             zero_ns=info.get("zero_ns", [None]),
             executed_ops=info["executed_ops"],
             machine=MachineName(machine.get("host"), machine.get("cpu"), machine.get("cores"), drive.get("device")),
-            is_cut=(info.get("window") or {}).get("cut_s") is not None,
+            cut="by --duration" if (info.get("window") or {}).get("cut_s") is not None else None,
             **{"tokens_generated": info["executed_ops"]} | info["metrics"],
         )
 

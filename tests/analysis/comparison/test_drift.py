@@ -28,9 +28,8 @@ def disturb(craft: Craft, monkeypatch: pytest.MonkeyPatch) -> Any:
             system, _, trial = path.name.partition("-")
             place = starts[system][int(trial)]
             machine = MachineName((hosts or {}).get(system, "h"), "cpu", 2, "/dev/a")
-            provenance = replace(summary.provenance, zero_ns=[place], machine=machine)
             doubts = (BUSY,) if path.name in busy else ()
-            return replace(summary, doubts=doubts, provenance=provenance)
+            return replace(summary, doubts=doubts, zero_ns=[place], machine=machine)
 
         monkeypatch.setattr(trials_module, "summarise", change)
         return describe_comparison(compare({"new": three(craft, "new", FAST), "old": three(craft, "old")}))

@@ -29,7 +29,7 @@ def log_of(rows: Rows, **settings: Any) -> Log:
     columns = ["warmup", *KEPT]
     frame = pl.DataFrame({n: [row[n] for row in rows] for n in columns}, {n: kinds.get(n, pl.Int64) for n in columns})
     known = RequestBounds(unfinished=pl.DataFrame(schema=OPEN_COLUMNS))
-    stretches = load_stretches(frame.lazy(), len(rows), len(rows))
+    stretches = load_stretches(frame.lazy(), len(rows))
     return Log(stretches, token_ns=TOKEN_NS, **{"request_bounds": known, **settings})
 
 

@@ -31,7 +31,7 @@ def loaded(
     values = {"ttfb_p50_ms": p95_ms and p95_ms / 2, "ttfb_p95_ms": p95_ms, "ttfb_p99_ms": p95_ms and p95_ms * 2}
     values |= {f"{of}_ttfb_p95_ms": p95_ms, "requests_per_s": min(load, 40.0)}
     summary = summary_of(doubts=tuple(doubts), conditions=pace | dict(conditions or {}), **{**values, **others})
-    return replace(summary, provenance=replace(summary.provenance, users=users))
+    return replace(summary, users=users)
 
 
 def gathered_of(*summaries: Summary, targets: Targets | None = None, systems: Iterable[str] = ()) -> Gathered:
@@ -46,10 +46,9 @@ def gathered_of(*summaries: Summary, targets: Targets | None = None, systems: It
 
 def _open(path: str, summary: Summary) -> SimpleNamespace:
     """Return what a report reads of a run beside its summary."""
-    info = SimpleNamespace(prediction=summary.prediction, executed_ops=summary.provenance.executed_ops)
-    known = summary.provenance
+    info = SimpleNamespace(prediction=summary.prediction, executed_ops=summary.executed_ops)
     return SimpleNamespace(
-        path=Path(path), infos=[info], conditions=known.conditions, trace_fingerprint=known.trace_fingerprint
+        path=Path(path), infos=[info], conditions=summary.conditions, trace_fingerprint=summary.trace_fingerprint
     )
 
 
@@ -57,4 +56,4 @@ def on(summary: Summary, device: str, model: str | None = None) -> Summary:
     """The same run on another drive."""
     machine = MachineName("h", "cpu", 8, device)
     storage = Storage(device=device, device_model=model)
-    return replace(summary, provenance=replace(summary.provenance, machine=machine, storage=storage))
+    return replace(summary, machine=machine, storage=storage)

@@ -89,10 +89,10 @@ MISTAKES: Final[dict[str, Mistake]] = {
     "another trace": Mistake(
         replay_otherwise(
             lambda run: run.info.update(rank=0) or run.rows.update(rank=run.rows["rank"] * 0), rank=1
-        ), "option_1/trial_2/rank_0 replayed the trace {other}…, not {pin}…, which option_1 requires",
+        ), 'option_1/trial_2/rank_0 ran with trace_fingerprint = "{other}"; CLOSED fixes "{pin}"',
     ),
     "in OPEN a trial of another trace": Mistake(
-        set_info(f"{TWO}/rank_0", "trace.fingerprint", "f" * 64), "replayed the trace ffffffffffff…, not ", "open",
+        set_info(f"{TWO}/rank_0", "trace.fingerprint", "f" * 64), 'ran with trace_fingerprint = "ffff', "open",
     ),
     # how it was done
     "a prediction": Mistake(replay_otherwise(mark), "option_1/trial_2 did not measure the system: it was predicted"),
@@ -138,7 +138,7 @@ def test_a_mistake_is_reported(fresh: Open, name: str) -> None:
     forge(package, claims=mistake.claims)
     (package,) = find_packages(package.top)
     found = problems(package)
-    pin, other = (str(find_pin("tiny", "option_1", rank))[:12] for rank in (0, 1))
+    pin, other = (find_pin("tiny", "option_1", rank) for rank in (0, 1))
     assert [text for text in found if mistake.problem.format(pin=pin, other=other) in text], found
     assert not [text for text in found if "manifest.json lists" in text or "sha256" in text]
 
