@@ -72,10 +72,10 @@ def predict(
     )
     with noting_log(output):
         info = prediction.run()
+    source = system.profile.source or "measured by `replayer profile`"
+    made_by = f"PREDICTED by the profile {system.profile.name} ({source}), nothing was measured; "
+    show_end(info, output, made_by, as_json=as_json)
     if as_json:
         click.echo(json.dumps(to_json(info), indent=2))
-    else:
-        source = system.profile.source or "measured by `replayer profile`"
-        show_end(info, output, f"PREDICTED by the profile {system.profile.name} ({source}), nothing was measured; ")
     if info.status != "complete":
         raise click.exceptions.Exit(1)

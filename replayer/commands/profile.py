@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-from tqdm import tqdm
 
 from replayer.commands.shared.screens import TerminalScreen
 from replayer.commands.shared.series_options import output_option
@@ -113,6 +112,8 @@ def _default_tiers(devices: DeviceOptions) -> tuple[Tier, ...]:
 @contextmanager
 def _show_progress() -> "Iterator[ShowRun]":
     """Show a bar with what is measured and the time left."""
+    from tqdm import tqdm
+
     with tqdm(desc="measuring", unit="run", disable=None, leave=False) as bar:
 
         def show(text: str, done: int, all_runs: int) -> None:

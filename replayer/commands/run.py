@@ -79,8 +79,8 @@ def run(
             agenda.begin(str(directory))
             with noting_log(directory):
                 result = start(output=directory, console=console).run()
-            if not as_json and peers.rank == 0:
-                show_end(result.whole, directory)
+            if peers.rank == 0:
+                show_end(result.whole, directory, as_json=as_json)
             results.append(result)
     if as_json and peers.rank == 0:
         infos = [result.to_json() for result in results]

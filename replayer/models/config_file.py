@@ -8,10 +8,10 @@ from typing import Any, Final
 from replayer.models.caches import attention, delta_net, latent_attention, mamba1, mamba2
 from replayer.models.geometry import Layer, LayerCache, Model
 from replayer.models.layer_kinds import LayerKind, UnknownCacheError, list_layer_kinds
+from replayer.record.run_parts import MOST_STATE_BYTES, MOST_TOKEN_BYTES
 from tracegen.errors import InputError, check_is_file
 
 _STATE_BYTES: Final = {"float32": 4, "float16": 2, "bfloat16": 2, "auto": 2}
-_MAX_BYTES: Final = 2**40
 _MAX_TOKENS: Final = 2**31
 # Configs come from anywhere: values of any type, and nested as deeply as JSON allows.
 _NO_CONFIG: Final = (ValueError, AttributeError, TypeError, KeyError, ArithmeticError, RecursionError)
@@ -73,7 +73,7 @@ def _check(model: Model) -> None:
     if any(tensor.heads < 1 or tensor.elements < 1 for tensor in tensors):
         raise ValueError("heads or elements below 1")
     sizes = model.sizes("fp16")
-    if not 0 < sizes.per_token < _MAX_BYTES or not 0 <= sizes.state < _MAX_BYTES:
+    if not 0 < sizes.per_token < MOST_TOKEN_BYTES or not 0 <= sizes.state < MOST_STATE_BYTES:
         raise ValueError("no plausible bytes per token")
     windows = {cache.window for cache in caches if cache.window}
     if len(windows) > 1:

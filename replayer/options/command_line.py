@@ -92,7 +92,7 @@ def group_options(
         shown = (defaults or {}).get(name) or _describe_default(default, declared)
         kind, metavar = _list_of(declared) if name in lists else (declared.kind, declared.metavar)
         option = click.option(
-            f"--{name.replace('_', '-')}",
+            *filter(None, (f"--{name.replace('_', '-')}", declared.alias)),
             cls=Setting,
             rare=declared.rare or name in rare,
             group=OptionGroup(group.heading, group.example),

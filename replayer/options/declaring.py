@@ -17,6 +17,7 @@ class Declared(NamedTuple):
         metavar: how the help calls a value.
         shown: what the help says of the default; empty: the default itself, if it says anything.
         rare: only `--set` and TOML files take it.
+        alias: another spelling of its flag.
     """
 
     help: str
@@ -24,6 +25,7 @@ class Declared(NamedTuple):
     metavar: str | None = None
     shown: str = ""
     rare: bool = False
+    alias: str = ""
 
 
 class OptionTable:

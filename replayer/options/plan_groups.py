@@ -110,13 +110,14 @@ class RuleOptions(OptionTable):
     """The rules by which objects enter, move through and leave the tiers."""
 
     heading = "Rules"
-    example = "--arrangement lmcache --policy cpu=s3fifo"
+    example = "--engine lmcache --policy cpu=s3fifo"
 
     arrangement: str | Arrangement = option(
         "waterfall",
         "Rules of an engine: a name that `replayer arrangements` lists, or a TOML file.",
         Name(shipped_names),
         "NAME|FILE",
+        alias="--engine",  # what users of vLLM or LMCache look for
     )
     policy: str | None = option(
         None,

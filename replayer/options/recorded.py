@@ -34,7 +34,7 @@ def record_plan(model: str, plan: Plan, ranks: int) -> PlanConditions:
         attention_window=sizes.window if windowed else None,
         state_bytes_per_object=sizes.state or None,
         usable_bytes=TierSizes(gpu=gpu, cpu=cpu, nvme=nvme),
-        headroom=str(options.headroom),
+        headroom=f"{options.headroom:f}",
         arrangement=arrangement.name,
         rules=arrangement.rules,
         promote=arrangement.promote,
@@ -84,17 +84,22 @@ def read_options(run: Path, trace: Trace) -> tuple[str, PlanOptions]:
         raise InputError(problem, "name the trace that it replayed", subject=run, setting="like")
     planned, load = info.conditions.plan, info.conditions.load
     headroom = Decimal(planned.headroom or "0.8")
-    pace = Pace(load.pace, load.speedup or 1, load.token_ms or 0, load.prefill_tok_s, load.request_depth)
-    return planned.model, PlanOptions(
-        bytes_per_token=_bytes_per_token(planned),
-        capacity_gib=_capacities(planned.usable_bytes, headroom),
-        headroom=headroom,
-        arrangement=_arrangement(run, planned),
-        lookup=planned.lookup,
-        selection=Selection(planned.decode or "reread", planned.users, planned.part or (0, 1), planned.cycles or 1),
-        order=_order(run, planned.order or OrderInfo()),
-        demand=Demand(pace, load.workers, load.max_concurrent_allocs),
-    )
+    try:
+        pace = Pace(load.pace, load.speedup or 1, load.token_ms or 0, load.prefill_tok_s, load.request_depth)
+        return planned.model, PlanOptions(
+            bytes_per_token=_bytes_per_token(planned),
+            capacity_gib=_capacities(planned.usable_bytes, headroom),
+            headroom=headroom,
+            arrangement=_arrangement(planned),
+            lookup=planned.lookup,
+            selection=Selection(planned.decode or "reread", planned.users, planned.part or (0, 1), planned.cycles or 1),
+            order=_order(run, planned.order or OrderInfo()),
+            demand=Demand(pace, load.workers, load.max_concurrent_allocs),
+        )
+    except InputError as error:
+        # It would name flags, and the user typed none of these values.
+        problem = f"its conditions describe no plan: {InputError(error.problem, subject=error.subject)}"
+        raise InputError(problem.removesuffix("."), "copy the run anew", subject=run, setting="like") from None
 
 
 def _bytes_per_token(planned: PlanConditions) -> TokenBytes:
@@ -109,14 +114,14 @@ def _capacities(usable: TierSizes, headroom: Decimal) -> tuple[Decimal, Decimal,
     return gpu, cpu, None if usable.nvme is None else _gib(usable.nvme)
 
 
-def _arrangement(run: Path, planned: PlanConditions) -> Arrangement:
+def _arrangement(planned: PlanConditions) -> Arrangement:
     """Return the arrangement as recorded; the waterfall and spillover record no rules."""
     name = planned.arrangement or WATERFALL.name
     if planned.rules is not None:
         return make_arrangement(name, planned.rules)
     known = {one.name: one for one in (WATERFALL, SPILLOVER)}
     if name not in known:
-        raise InputError(f"it does not record the rules of {name}", "copy the run anew", subject=run, setting="like")
+        raise InputError("has no rules", subject=name)
     return known[name].with_promotion() if planned.promote else known[name]
 
 

@@ -1,11 +1,13 @@
 """The load of a replay: pace, generation and prefill times, parallelism, and how long it lasts."""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from replayer.bindings.compiled import Load
 from replayer.record.options import DurationOrigin, PaceKind
+from replayer.record.run_parts import Depth, Milliseconds, Rate
 from tracegen.errors import InputError, format_count
+from tracegen.typed_files import convert
 
 PACES: Final = ("asap", "closed", "open")
 # `analysis` looks for steady rounds of a second, and needs ten to judge.
@@ -13,6 +15,13 @@ LEAST_STEADY_S: Final = 10.0
 # Users who wait keep their ops in the window, so that a paced run needs a wider one.
 _WINDOW_OPS_ASAP: Final = 4096
 _WINDOW_OPS_PACED: Final = 65536
+# As in run.json, whose readers plan again with them.
+_RANGES: Final[dict[str, Any]] = {
+    "speedup": Rate,
+    "token_ms": Milliseconds,
+    "prefill_tok_s": Rate | None,
+    "request_depth": Depth | None,
+}
 
 
 @dataclass(frozen=True)
@@ -39,26 +48,8 @@ class Pace:
     request_depth: int | None = 1
 
     def __post_init__(self) -> None:
-        for setting in ("speedup", "prefill_tok_s"):
-            rate = getattr(self, setting)
-            if rate is not None and not 1e-3 <= rate < 1e12:
-                raise InputError(
-                    "must be at least 0.001 and below 1e12",
-                    subject=f"{rate:g}",
-                    setting=setting,
-                )
-        if not 0 <= self.token_ms < 1e9:
-            raise InputError(
-                "must be 0 or more, and below 1e9",
-                subject=f"{self.token_ms:g}",
-                setting="token_ms",
-            )
-        if self.request_depth is not None and self.request_depth < 1:
-            raise InputError(
-                "must be at least 1, or all",
-                subject=self.request_depth,
-                setting="request_depth",
-            )
+        for setting, kind in _RANGES.items():
+            convert(getattr(self, setting), kind, setting=setting)
 
     @property
     def takes_time(self) -> bool:

@@ -6,7 +6,22 @@ from typing import Final, Literal, get_args
 import msgspec
 
 from replayer.record.options import DEVICE_LAYOUTS, TIERS, Decode, Layout, Lookup, PaceKind, Placement, Verify
-from replayer.record.run_parts import Count, Milliseconds, Number, Positive, RankCount, Seconds, Table
+from replayer.record.run_parts import (
+    BytesPerToken,
+    Count,
+    Depth,
+    Headroom,
+    Milliseconds,
+    Number,
+    Positive,
+    RankCount,
+    Rate,
+    Seconds,
+    StateBytes,
+    Table,
+    Tokens,
+    Workers,
+)
 
 Tier = Literal["gpu", "cpu", "nvme"]
 OrderKind = Literal["trace", "reference", "live", "run"]
@@ -44,18 +59,18 @@ class PlanConditions(msgspec.Struct, frozen=True, kw_only=True):
     """The conditions that decide a plan, together with the trace."""
 
     model: str
-    bytes_per_token: Positive
-    windowed_bytes_per_token: Count | None = None
-    attention_window: Count | None = None
-    state_bytes_per_object: Count | None = None
+    bytes_per_token: BytesPerToken
+    windowed_bytes_per_token: BytesPerToken | None = None
+    attention_window: Tokens | None = None
+    state_bytes_per_object: StateBytes | None = None
     usable_bytes: TierSizes
-    headroom: str | None = None
+    headroom: Headroom | None = None
     arrangement: str | None = None
     rules: Table | None = None
     promote: bool | None = None
     lookup: Lookup | None = None
     decode: Decode | None = None
-    users: Count | None = None
+    users: Positive | None = None
     part: tuple[Count, Count] | None = None
     cycles: Positive | None = None
     order: OrderInfo | None = None
@@ -65,18 +80,20 @@ class PlanConditions(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if self.part is not None and self.part[0] >= self.part[1]:
             raise ValueError(f"part is {list(self.part)}, not a part and how many there are")
+        if (self.windowed_bytes_per_token or 0) > self.bytes_per_token:
+            raise ValueError("windowed_bytes_per_token is more than bytes_per_token")
 
 
 class LoadConditions(msgspec.Struct, frozen=True, kw_only=True):
     """The conditions of the load, which decide a plan, too, unless it keeps the trace's order."""
 
-    workers: Positive
+    workers: Workers
     pace: PaceKind
-    speedup: Number | None = None
+    speedup: Rate | None = None
     token_ms: Milliseconds | None = None
-    prefill_tok_s: Number | None = None
-    request_depth: Count | None = None
-    max_concurrent_allocs: Count | None = None
+    prefill_tok_s: Rate | None = None
+    request_depth: Depth | None = None
+    max_concurrent_allocs: Positive | None = None
     window_ops: Count | None = None
     window_bytes: Count | None = None
 

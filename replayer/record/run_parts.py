@@ -14,7 +14,18 @@ RankCount = Annotated[int, Meta(ge=1, lt=1 << 20)]
 Number = Annotated[int, Meta(ge=0, le=10**12)] | Annotated[float, Meta(ge=0, le=1e12)]
 """The upper limits of numbers keep what readers compute from them, in nanoseconds, below 2^63."""
 Seconds = Annotated[int, Meta(ge=0, le=10**9)] | Annotated[float, Meta(ge=0, le=1e9)]
-Milliseconds = Annotated[int, Meta(ge=0, le=10**6)] | Annotated[float, Meta(ge=0, le=1e6)]
+# Those of a plan are limited as the options are that decide it, so that it can be made again.
+Milliseconds = Annotated[float, Meta(ge=0, le=1e6)]
+Rate = Annotated[float, Meta(ge=1e-3, lt=1e12)]
+Depth = Annotated[int, Meta(ge=1, lt=1 << 31)]
+Workers = Annotated[int, Meta(ge=1, le=10_000)]
+Headroom = Annotated[str, Meta(pattern=r"^(1(\.0{1,30})?|0\.(?=0*[1-9])\d{1,30})\Z")]
+# An object has fewer than 2^31 tokens: its bytes then stay within 63 bits.
+MOST_TOKEN_BYTES: Final = 1 << 30
+MOST_STATE_BYTES: Final = 1 << 40
+BytesPerToken = Annotated[int, Meta(ge=1, lt=MOST_TOKEN_BYTES)]
+StateBytes = Annotated[int, Meta(ge=1, lt=MOST_STATE_BYTES)]
+Tokens = Annotated[int, Meta(ge=1, lt=1 << 31)]
 
 Table = dict[str, Any]
 """A table whose keys others define: a recipe, rules, versions of packages."""

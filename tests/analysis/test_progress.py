@@ -13,7 +13,6 @@ from tests.support.command_line import here
 from tests.support.crafted_runs import clean
 from tests.support.doubts import call
 from tests.support.run_json import put
-from tracegen.console import progress_bars
 
 JUDGING = ("judging", "metric", len(METRICS))
 
@@ -28,7 +27,7 @@ def bars(monkeypatch: pytest.MonkeyPatch) -> "list[tqdm[Any]]":
         made.append(tqdm(**options | {"disable": False, "file": io.StringIO()}))
         return made[-1]
 
-    monkeypatch.setattr(progress_bars, "tqdm", make)
+    monkeypatch.setattr("tqdm.tqdm", make)
     return made
 
 

@@ -13,7 +13,7 @@ from tests.support.run_json import run_json
 
 
 def test_files_that_vanish_are_rows(endless: Path, tmp_path: Path) -> None:
-    with going(endless, tmp_path) as started:
+    with going(endless, tmp_path, "--json") as started:
         started.wait_for(lambda: len(list(tmp_path.glob("cache/*/*.kv"))) == USERS)
         time.sleep(0.1)
         for file in tmp_path.glob("cache/*/*.kv"):

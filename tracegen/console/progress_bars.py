@@ -4,8 +4,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from shutil import get_terminal_size
 
-from tqdm import tqdm
-
 from tracegen.progress import Advance
 
 
@@ -24,6 +22,8 @@ def show_progress(
         unit: unit of its amount; amounts are shown as k, M, ….
         total: the whole amount; None if it is not known.
     """
+    from tqdm import tqdm  # noqa: PLC0415 (`--help` needs none)
+
     with tqdm(
         desc=task,
         total=total,

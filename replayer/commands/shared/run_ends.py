@@ -42,16 +42,18 @@ def noting_log(directory: Path) -> Iterator[None]:
         raise
 
 
-def show_end(info: "RunInfo | RanksInfo", directory: Path, how: str = "") -> None:
-    """Print how a run ended, and with which command to go on; a failed one as an error, too.
+def show_end(info: "RunInfo | RanksInfo", directory: Path, how: str = "", *, as_json: bool) -> None:
+    """Print how a run ended, and with which command to go on; why one failed, as an error.
 
     Args:
         info: of the run.
         directory: its directory.
         how: how it was made, if it is a prediction.
+        as_json: whether JSON is printed instead, which then is all that stdout gets.
     """
-    ops = format_count(info.ops_executed or 0, "op")
-    click.echo(f"{directory}: {how}{info.status}, {ops}; {_summary_of(directory)} judges it")
+    if not as_json:
+        ops = format_count(info.ops_executed or 0, "op")
+        click.echo(f"{directory}: {how}{info.status}, {ops}; {_summary_of(directory)} judges it")
     if info.status != "complete":
         click.secho(f"Error: {directory}: {info.reason}.", err=True, bold=True)
 

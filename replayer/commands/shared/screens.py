@@ -10,7 +10,6 @@ from typing import Final, Never
 
 import click
 from msgspec.structs import replace
-from tqdm import tqdm
 
 from replayer.options.progress import PROGRESS_KEY, ProgressKind
 from replayer.run.figures import Figures, Screen, format_line
@@ -93,7 +92,10 @@ class Bar(TerminalScreen):
     shows_figures = True
 
     def __init__(self) -> None:
+        from tqdm import tqdm
+
         tqdm.monitor_interval = 0  # its thread would wake during moves
+        self._tqdm = tqdm
         self._rows: list[tqdm[Never]] = []
 
     def __exit__(self, *_error: object) -> None:
@@ -104,7 +106,7 @@ class Bar(TerminalScreen):
     def say(self, line: str) -> None:
         """Print a line, above the figures if there are any."""
         with suppress(OSError):
-            tqdm.write(line, file=sys.stderr)
+            self._tqdm.write(line, file=sys.stderr)
 
     def show(self, figures: Figures) -> None:
         """Draw the figures."""
@@ -125,7 +127,7 @@ class Bar(TerminalScreen):
         if len(self._rows) != count:
             for row in reversed(self._rows):
                 row.close()
-            self._rows = [tqdm(position=at, leave=False, bar_format="{desc}") for at in range(count)]
+            self._rows = [self._tqdm(position=at, leave=False, bar_format="{desc}") for at in range(count)]
 
 
 _SCREENS: Final[dict[str, type[Screen]]] = {
@@ -183,4 +185,6 @@ def describe_extent(figures: Figures) -> str:
 
 
 def _clock(seconds: float) -> str:
+    from tqdm import tqdm
+
     return tqdm.format_interval(round(seconds))

@@ -35,7 +35,7 @@ def plan(trace: Trace, *flags: object) -> dict[str, Any]:
 
 def test_an_engine_is_its_arrangement(trace: Trace, tmp_path: Path) -> None:
     """By name, by the file that `replayer arrangements` prints, and from Python."""
-    by_engine = plan(trace, "--arrangement", "vllm")
+    by_engine = plan(trace, "--engine", "vllm")
     assert by_engine["arrangement"] == "vllm"
     assert by_engine["rules"]["cpu"] == {"down": "on-store", "up": "copy"}
     assert "lookup" not in by_engine["rules"], "it is a condition of its own"

@@ -120,6 +120,8 @@ def complete(*words: str) -> list[str]:
     [
         (["run", "t", "--model", "llama3.1-8"], "llama3.1-8b"),
         (["run", "t", "--arrangement", "lm"], "lmcache"),
+        (["run", "t", "--engine", "vl"], "vllm"),
+        (["run", "t", "--eng"], "--engine"),
         (["run", "t", "--policy", "gpu=lru,cpu=s3"], "gpu=lru,cpu=s3fifo"),
         (["run", "t", "--order", "reference:"], "reference:nvme-7"),
         (["run", "t", "--pace", "cl"], "closed"),
