@@ -130,5 +130,4 @@ FORMAT: Final = Format(
     is_prefix_chained=True,
     time_unit="ms",
     may_lack_sessions=True,
-    has_delays=True,
 )

@@ -36,7 +36,8 @@ def read_entries(source: Path, chunks: Iterator[str]) -> Iterator[Any]:
                 if _may_be_incomplete(error, text, place):
                     break
                 reason = getattr(error, "msg", None) or "nested too deep, or a number of thousands of digits"
-                raise InputError(f"not JSON at entry {entry}: {reason}", "correct it, or name another file", subject=source) from None
+                problem = f"not JSON at entry {entry}: {reason}"
+                raise InputError(problem, "correct it, or name another file", subject=source) from None
             yield value
             entry += 1
     if place < len(text) or depth > 0:
