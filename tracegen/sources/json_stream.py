@@ -45,7 +45,7 @@ def read_entries(source: Path, chunks: Iterator[str]) -> Iterator[Any]:
 
 
 def _take(chunks: Iterator[str], least: int) -> str:
-    """Return at least so many characters, or all that are left."""
+    """Return at least this number of characters, or all that are left."""
     parts = []
     for chunk in chunks:
         parts.append(chunk)
