@@ -40,7 +40,7 @@ POINTS: dict[str, tuple[str, list[str], str]] = {
     "while the recipe is surveyed": ("generate", ["tracegen.generate", "survey"], "before"),
     "before the first ops": ("import", [*WRITER, "write"], "before"),
     "after the first ops": ("merge", [*WRITER, "write"], "after"),
-    "while a slice is read": ("slice", ["tracegen.derive.slice", "_select_rows"], "before"),
+    "while a slice is read": ("slice", ["tracegen.derive.reshape", "_select_rows"], "before"),
     "before the last ops": ("scale", [*WRITER, "_finish"], "before"),
     "before the file has its name": ("generate", ["pathlib", "Path", "replace"], "before"),
     "while what is unfinished is removed": ("parts", ["tracegen.outputs", "remove"], "before"),

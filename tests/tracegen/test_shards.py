@@ -17,7 +17,7 @@ from tests.support.command_line import Run, sentence
 from tests.support.workloads import recipes
 from tests.tracegen.derived import RECIPE, make_shards, write_derivation
 from tracegen.derive.merge import merge, merge_shards
-from tracegen.describe.diff import compare_traces
+from tracegen.describe.info import compare_traces
 from tracegen.errors import InputError
 from tracegen.generate import batches, generate, open_sources
 from tracegen.recipes.recipe import Mix, Persona, Prefix, Recipe

@@ -15,7 +15,7 @@ from tracegen.errors import InputError
 
 if TYPE_CHECKING:
     from tracegen.derive.derivation import Derivation
-    from tracegen.derive.slice import Range
+    from tracegen.derive.reshape import Range
 
 
 @command(
@@ -80,7 +80,7 @@ def slice_(
 
     Requests stay whole; ids and time are counted from 0 again.
     """
-    from tracegen.derive.slice import SliceRanges, slice_trace
+    from tracegen.derive.reshape import SliceRanges, slice_trace
 
     ranges = SliceRanges(seconds, users, sessions, (0, requests) if requests else None)
     if ranges == SliceRanges():
@@ -99,7 +99,7 @@ def slice_(
 @add_output_flags
 def scale(trace: Path, users: int, time: str, output: ReportedTrace) -> None:
     """Repeat every user of TRACE with objects of their own; prompts, phrases and chunks stay shared."""
-    from tracegen.derive.scale import scale_trace
+    from tracegen.derive.reshape import scale_trace
 
     if not re.fullmatch(r"\d{1,9}(\.\d{1,9}|/0*[1-9]\d{0,8})?", time):
         problem = "not a positive number of at most nine digits"

@@ -58,7 +58,7 @@ def validate(trace: Path, as_json: bool) -> None:
 @answer_options(example="-o diff.md")
 def diff(a: Path, b: Path, output: AnswerOutput) -> None:
     """Print where two traces first differ, and which totals differ; exits 1 if anything differs."""
-    from tracegen.describe.diff import compare_traces
+    from tracegen.describe.info import compare_traces
 
     answer = compare_traces(tracegen.read(a), tracegen.read(b))
     output.show(answer)

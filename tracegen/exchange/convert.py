@@ -17,8 +17,7 @@ from tracegen.exchange.options import ImportOptions
 from tracegen.formats import FORMATS
 from tracegen.formats.export import Export, check_bytes_per_token
 from tracegen.formats.format import Format
-from tracegen.formats.rows import DECODE_BATCH, Call, Rows
-from tracegen.formats.values import BadRowError
+from tracegen.formats.rows import DECODE_BATCH, BadRowError, Call, Rows
 from tracegen.outputs import TraceOutput, open_output
 from tracegen.progress import Progress, ignore_progress
 from tracegen.trace.metadata import Metadata

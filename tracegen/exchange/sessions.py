@@ -44,7 +44,6 @@ class Timeline:
     def __init__(self, options: ImportOptions, counts: Counter[str], *, from_first_call: bool) -> None:
         self._counts = counts
         self._begin_ns = None if from_first_call else 0  # on the source's clock
-        self._floor_ns = 0
         self._speedup = Fraction(str(options.speedup))
         self._max_gap_ns = self._scale(to_ns(options.max_idle_gap_s))
         self._token_ns = milliseconds_to_ns(options.decode_token_ms)
@@ -59,11 +58,6 @@ class Timeline:
             self._begin_ns = call.time_ns
         return self._scale(call.time_ns - self._begin_ns)
 
-    def raise_floor(self, call: Call) -> int:
-        """Let no later request start before this call arrives; return that time."""
-        self._floor_ns = self.arrival(call)
-        return self._floor_ns
-
     def add_user(self) -> int:
         """Add a user who has had no request; return the number."""
         self._user_end_ns.append(-1)
@@ -72,15 +66,13 @@ class Timeline:
     def place(self, call: Call, session: ImportedSession, *, waits_for_user: bool) -> tuple[int, int]:
         """Place a call's request, and make it the last of its session and user; return its start and pause.
 
-        It starts when the source says, moved as its session is; never before the session's last start, the
-        floor, or with `waits_for_user` the end of the user's last request. The pause is counted from that
+        It starts when the source says, moved as its session is; never before the session's last start
+        or with `waits_for_user` the end of the user's last request. The pause is counted from that
         end; it is 0 if that is later or there is none.
         """
         start = self._wanted_start(call, session)
         last_end = self._user_end_ns[session.user]
-        earliest = max(session.start_ns, self._floor_ns)
-        if waits_for_user:
-            earliest = max(earliest, last_end)
+        earliest = max(session.start_ns, last_end) if waits_for_user else session.start_ns
         self._counts["requests_put_off"] += start < earliest
         start = max(start, earliest)
         end = start + call.output_tokens * self._token_ns

@@ -11,8 +11,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from tracegen.formats.format import Format
-from tracegen.formats.rows import Call, Rows
-from tracegen.formats.values import TIME_MAX, BadRowError, parse_integer
+from tracegen.formats.rows import TIME_MAX, BadRowError, Call, Rows, parse_integer
 
 _TIME: Final = re.compile(r"(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)?", re.ASCII)
 _EPOCH: Final = datetime.fromisoformat("1970-01-01T00:00:00+00:00")

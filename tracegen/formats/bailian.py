@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from tracegen.formats.format import Format
-from tracegen.formats.rows import Call, Rows
-from tracegen.formats.values import check_block_count, parse_block_ids, parse_integer, parse_nanoseconds
+from tracegen.formats.rows import Call, Rows, check_block_count, parse_block_ids, parse_integer, parse_nanoseconds
 
 _BLOCK_TOKENS: Final = 16
 

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from tracegen.formats.format import Format
-from tracegen.formats.rows import Call, Rows
-from tracegen.formats.values import parse_integer, parse_nanoseconds
+from tracegen.formats.rows import Call, Rows, parse_integer, parse_nanoseconds
 
 
 def read(rows: Rows) -> Iterator[Call]:

@@ -31,7 +31,6 @@ class Format:
     time_unit: str = ""  # unit of the times in its files, as the metadata of a trace records it
     is_sorted: bool = True  # each file is in order of time
     may_lack_sessions: bool = False  # files may name no sessions, so that an import guesses them
-    has_delays: bool = False  # a request may have a delay after its session's last request, instead of a time
     has_decode_reads: bool = False  # files contain the reads by decoding
     counts_bytes: bool = False  # sizes are in bytes, not in tokens
     folder_pattern: str | None = None  # the files to read of a folder, if a folder may be imported

@@ -15,8 +15,16 @@ from msgspec import Meta
 
 from tracegen.formats.export import Export, read_requests
 from tracegen.formats.format import Chunks, Format
-from tracegen.formats.rows import Call, Rows
-from tracegen.formats.values import BadRowError, Row, check_block_count, parse_block_ids, parse_integer, parse_list
+from tracegen.formats.rows import (
+    BadRowError,
+    Call,
+    Row,
+    Rows,
+    check_block_count,
+    parse_block_ids,
+    parse_integer,
+    parse_list,
+)
 
 _BLOCK_TOKENS: Final = 512
 _BlockTokens = list[Annotated[int, Meta(ge=1, lt=2**31)]]

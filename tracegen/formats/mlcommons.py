@@ -21,8 +21,16 @@ from typing import Final
 
 from tracegen.formats.export import Export
 from tracegen.formats.format import Chunks, Format
-from tracegen.formats.rows import DECODE_BATCH, Call, Rows
-from tracegen.formats.values import TIME_MAX, BadRowError, TextFields, parse_integer, parse_nanoseconds
+from tracegen.formats.rows import (
+    DECODE_BATCH,
+    TIME_MAX,
+    BadRowError,
+    Call,
+    Rows,
+    TextFields,
+    parse_integer,
+    parse_nanoseconds,
+)
 from tracegen.trace.columns import DECODE, PREFILL, READ, WRITE
 
 _SLACK_NS: Final = 10**9

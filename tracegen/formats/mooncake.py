@@ -20,10 +20,11 @@ from typing import Final
 
 from tracegen.formats.export import Export, Request, format_decimal, read_requests
 from tracegen.formats.format import Chunks, Format
-from tracegen.formats.rows import Call, Rows
-from tracegen.formats.values import (
+from tracegen.formats.rows import (
     BadRowError,
+    Call,
     Row,
+    Rows,
     check_block_count,
     parse_block_ids,
     parse_integer,
@@ -130,5 +131,4 @@ FORMAT: Final = Format(
     is_prefix_chained=True,
     time_unit="ms",
     may_lack_sessions=True,
-    has_delays=True,
 )

@@ -15,11 +15,12 @@ from collections.abc import Hashable, Iterator
 from typing import Any, Final, NamedTuple
 
 from tracegen.formats.format import Format
-from tracegen.formats.rows import Call, Rows
-from tracegen.formats.values import (
+from tracegen.formats.rows import (
     TIME_MAX,
     BadRowError,
+    Call,
     Row,
+    Rows,
     check_block_count,
     parse_block_ids,
     parse_integer,

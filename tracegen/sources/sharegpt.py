@@ -33,7 +33,7 @@ ROLES: Final = {
     "system": "S",
 }
 """Question, answer or system text, by the name of the role in a file."""
-_BATCH_CHARS: Final = 1 << 18
+_BATCH_ENTRIES: Final = 64  # some hundred thousand characters of the public files
 _CHUNK_BYTES: Final = 1 << 20
 _WANTED: Final = "a ShareGPT file"
 _NOT_COUNTED: Final = " "  # the role of a message that has no text or an unknown role
@@ -61,7 +61,7 @@ class Entry(msgspec.Struct):
 
 
 class Segment(NamedTuple):
-    """An entry whose texts are counted."""
+    """An entry, with its texts as tokens."""
 
     identity: str  # its id
     # a letter of each message, as in ROLES, or `_NOT_COUNTED`: each keeps its place, which decides which segments are
@@ -127,12 +127,12 @@ def _read_conversations(
     digest = hashlib.sha256()
     flaws = Counter[str]()
     segments: list[Segment] = []
-    entries = read_entries(path, _read_chunks(path, digest, advance), _WANTED)
+    entries = read_entries(path, _read_chunks(path, digest, advance))
     for batch, counts in count_batches(tokenizer, _batch(_parse_entries(entries, path, flaws))):
         tokens = iter(counts)
-        for identity, roles in batch:
-            counted = len(roles.replace(_NOT_COUNTED, ""))
-            segments.append(Segment(identity, roles, array("i", islice(tokens, counted))))
+        for segment in batch:
+            segment.tokens.extend(islice(tokens, len(segment.roles.replace(_NOT_COUNTED, ""))))
+        segments += batch
     chains = _join_segments(segments, glue, flaws)
     conversations = [_pair_turns(chain, flaws) for chain in chains]
     usable = [turns for turns in conversations if turns]
@@ -162,8 +162,8 @@ def _read_chunks(source: Path, digest: Any, advance: Advance) -> Iterator[str]:
         raise InputError(problem, f"name {_WANTED}", subject=source) from None
 
 
-def _parse_entries(entries: Iterator[Any], source: Path, flaws: Counter[str]) -> Iterator[tuple[str, str, list[str]]]:
-    """Yield the id, roles and counted texts of every entry; count empty messages and unknown roles."""
+def _parse_entries(entries: Iterator[Any], source: Path, flaws: Counter[str]) -> Iterator[tuple[Segment, list[str]]]:
+    """Yield every entry, before its texts are counted, and these texts; count empty messages and unknown roles."""
     for number, content in enumerate(entries):
         try:
             entry = msgspec.convert(content, Entry)
@@ -181,24 +181,14 @@ def _parse_entries(entries: Iterator[Any], source: Path, flaws: Counter[str]) ->
             if role != _NOT_COUNTED:
                 texts.append(text)
         flaws["entries"] += 1
-        yield f"entry {number}" if entry.id is None else str(entry.id), roles, texts
+        identity = f"entry {number}" if entry.id is None else str(entry.id)
+        yield Segment(identity, roles, array("i")), texts
 
 
-def _batch(entries: Iterator[tuple[str, str, list[str]]]) -> Iterator[tuple[list[tuple[str, str]], list[str]]]:
-    """Yield batches of ids and roles, with their texts, by the length of these."""
-    batch: list[tuple[str, str]] = []
-    texts: list[str] = []
-    chars = 0
-    for identity, roles, counted in entries:
-        batch.append((identity, roles))
-        texts += counted
-        chars += sum(map(len, counted))
-        if chars > _BATCH_CHARS:
-            yield batch, texts
-            batch = []
-            texts = []
-            chars = 0
-    yield batch, texts
+def _batch(entries: Iterator[tuple[Segment, list[str]]]) -> Iterator[tuple[list[Segment], list[str]]]:
+    """Yield batches of entries, and the texts of each batch."""
+    while batch := list(islice(entries, _BATCH_ENTRIES)):
+        yield [segment for segment, _ in batch], [text for _, texts in batch for text in texts]
 
 
 def _join_segments(segments: list[Segment], glue: bool, flaws: Counter[str]) -> list[list[Segment]]:

@@ -9,8 +9,8 @@ import numpy as np
 from tracegen.arrays import IdTable, Ints, Numbering, portions, to_ns
 from tracegen.recipes.recipe import Recipe
 from tracegen.sources.sessions import Source, draw_sessions
+from tracegen.workload.objects import SharedObjects, list_ingestion_times
 from tracegen.workload.ops import Requests
-from tracegen.workload.shared_objects import SharedObjects, list_ingestion_times
 from tracegen.workload.turn_builder import TurnBuilder
 from tracegen.workload.turns import NEVER_NS, Turns
 from tracegen.workload.user_clock import SessionGrid, UserClock

@@ -16,9 +16,8 @@ from tracegen.draws import Purpose, chance, choose, draw
 from tracegen.recipes.recipe import Recipe
 from tracegen.schema import COMMON, ENUMS, MULTI_TURN, RAG, SYSTEM, USER
 from tracegen.sources.sessions import Sessions, Source
+from tracegen.workload.objects import SharedObjects, list_ingestion_times, number_session_objects
 from tracegen.workload.ops import Requests
-from tracegen.workload.session_objects import number_session_objects
-from tracegen.workload.shared_objects import SharedObjects, list_ingestion_times
 from tracegen.workload.turns import NEVER_NS, ObjectRanges, Turns, no_ranges
 
 _BATCH: Final = ENUMS["qos"].index("batch")

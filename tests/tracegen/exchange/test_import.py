@@ -175,10 +175,7 @@ def test_a_restarted_session_keeps_its_user_and_shift(tmp_path: Path) -> None:
         assert (np.diff(ops(moved)["time_ns"][own]) == SECOND).all(), "the sessions of a user move together"
 
 
-def test_a_delay_counts_from_the_sessions_last_end_however_late_its_row_comes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tracegen.exchange.importer.CALLS_PER_BATCH", 4)
+def test_a_delay_counts_from_the_sessions_last_end_however_late_its_row_comes(tmp_path: Path) -> None:
     row = {"input_length": 512, "output_length": 0}
     many = [row | {"timestamp": 1000 * n, "hash_ids": [n + 5]} for n in range(9)]
     first = row | {"timestamp": 0, "session_id": "a", "hash_ids": [1]}
@@ -208,16 +205,6 @@ def test_coarser_blocks_have_the_same_tokens(tmp_path: Path) -> None:
     assert ops(coarse)["tokens"].max() == 2048
     assert coarse.ops < fine.ops / 3
     assert coarse.metadata.block_tokens == 2048
-
-
-def test_the_trace_does_not_depend_on_when_requests_are_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    prints = set()
-    for size in (3, 4096):
-        monkeypatch.setattr("tracegen.exchange.importer.CALLS_PER_BATCH", size)
-        prints.add(imported("mooncake", EXCERPT, tmp_path / "t.parquet", jitter_s=3).metadata.fingerprint)
-    assert len(prints) == 1
 
 
 def test_several_files_of_a_format_have_one_clock(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from tests.support.imports import EXCERPT, imported
 from tracegen.errors import InputError
 from tracegen.exchange import convert as exchange
-from tracegen.exchange import waiting_requests as waiting
+from tracegen.exchange import importer as waiting
 from tracegen.workload.ops import Requests
 
 # Pinned for ever: the folder of `write_conversations` as imported by default.

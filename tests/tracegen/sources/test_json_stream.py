@@ -13,5 +13,5 @@ from tracegen.sources.json_stream import read_entries
 def test_chunks_of_text_may_end_anywhere(values: list[str], chunk: int, ascii_only: bool) -> None:
     text = json.dumps([{"v": value} for value in values], ensure_ascii=ascii_only)
     chunks = (text[i : i + chunk] for i in range(0, len(text), chunk))
-    entries = read_entries(Path("x"), chunks, "a file")
+    entries = read_entries(Path("x"), chunks)
     assert [entry["v"] for entry in entries] == values

@@ -143,9 +143,8 @@ def test_lines_arrays_and_texts_with_a_byte_order_mark_read_alike(file: Path, in
 
 
 BAD = {
-    "empty": ("", "is empty"),
-    "blank": (" \n ", "is empty"),
-    "not JSON": ("hello", "not JSON: the file begins"),
+    "blank": (" \n ", "no question"),
+    "not JSON": ("hello", "not JSON at entry 0"),
     "a number": ("[1, 2]", "not ShareGPT: entry 0"),
     "an object without turns": ('{"a": 1}', "not ShareGPT: entry 0"),
     "turns without text": ('[{"id": "a", "conversations": ["hi"]}]', "not ShareGPT: entry 0"),
@@ -153,14 +152,13 @@ BAD = {
         '[{"id": "a", "conversations": [{"from": "human", "value": 3}]}]',
         "not ShareGPT: entry 0",
     ),
-    "no comma": ('[{"conversations": []} {"conversations": []}]', "no comma after entry 0"),
     "broken inside": ('[{"conversations": [}]' + " " * 50, "not JSON at entry 0"),
     "cut off inside": ('[{"conversations": [{"from": "human", "value": "hel', "cut off in entry 0"),
-    "cut off between": ('[{"conversations": []}', "cut off after entry 0"),
-    "text after it": ('[{"conversations": []}] x', "follows the array"),
+    "cut off between": ('[{"conversations": []}', "cut off in entry 1"),
+    "text after it": ('[{"conversations": []}] x', "not JSON at entry 1"),
     "an empty array": ("[]", "no question"),
     "answers only": ('[{"id": "a_0", "conversations": [{"from": "gpt", "value": "x"}]}]', "no question"),
-    "nested too deep": ("[" * 200_000, ""),
+    "nested too deep": ('{"conversations": ' + "[" * 200_000, "nested too deep"),
 }
 
 
