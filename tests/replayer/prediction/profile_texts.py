@@ -1,7 +1,9 @@
 """Profiles as texts and values, shared by the tests of this folder."""
 
 from replayer.prediction.profile import CpuProfile, Profile, ProfileConditions, TierProfile
+from replayer.prediction.profile_file import SETTING, read_profile
 from replayer.prediction.stations import Station
+from tracegen.typed_files import parse_toml
 
 MEASURED = """\
 profile_version = 2
@@ -64,6 +66,10 @@ latency_us = 10.0
 stream_gb_s = 1.5
 bandwidth_gb_s = 6.0
 """
+
+
+def parse_profile(file: str, text: str) -> Profile:
+    return read_profile(parse_toml(text, file, SETTING), file)
 
 
 def make_profile(read: Station, write: Station | None = None) -> Profile:

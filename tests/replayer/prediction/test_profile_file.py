@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from replayer.prediction.profile_file import load_profile, parse_profile
-from tests.replayer.prediction.profile_texts import MEASURED, SHEET
+from replayer.prediction.profile_file import load_profile
+from tests.replayer.prediction.profile_texts import MEASURED, SHEET, parse_profile
 from tracegen.errors import InputError
 
 
