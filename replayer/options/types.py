@@ -178,5 +178,7 @@ def parse_speeds(text: str) -> dict[str, float]:
             raise ValueError(f"{text!r}: {part!r} is no speed; {hint}.") from None
         if tier not in TIERS:
             raise ValueError(f"{text!r}: {tier!r} is not a tier; {hint}.")
+        if not 1e-6 <= number <= 1e6:  # beyond it, times leave the range of a profile's
+            raise ValueError(f"{text!r}: {factor} is not a speed from 0.000001 to 1,000,000; {hint}.")
         speeds[tier] = number
     return speeds

@@ -13,7 +13,7 @@ from replayer.prediction.stations import DataSheet, Station, scale_spread
 from replayer.record.options import TIERS
 from tracegen.errors import InputError
 from tracegen.outputs import open_output
-from tracegen.typed_files import Table, convert, load_toml, parse_toml
+from tracegen.typed_files import Table, convert, load_toml
 
 PROFILE_VERSION: Final = 2
 # The setting that names a profile
@@ -59,15 +59,6 @@ def load_profile(name: str | Path) -> Profile:
     path = _SHIPPED / f"{name}.toml" if str(name) in names else Path(name)
     remedy = f"name a file that `replayer profile` wrote, or one of {', '.join(names)}"
     return read_profile(load_toml(path, remedy, SETTING), str(name))
-
-
-def parse_profile(file: str, text: str) -> Profile:
-    """Return the profile that a TOML text describes; `file` is what messages call it.
-
-    Raises:
-        InputError: it is not TOML, or does not describe a profile.
-    """
-    return read_profile(parse_toml(text, file, SETTING), file)
 
 
 def read_profile(content: Table, file: str) -> Profile:
@@ -134,7 +125,7 @@ def save_profile(profile: Profile, path: Path) -> None:
 
 
 def format_profile(profile: Profile) -> str:
-    """Return a profile as TOML; `parse_profile` gives an equal one."""
+    """Return a profile as TOML; `read_profile` gives an equal one."""
     content = {"profile_version": PROFILE_VERSION, **asdict(profile)}
     tiers = content.pop("tiers")
     content["cpu"] |= tiers.pop("cpu", {})

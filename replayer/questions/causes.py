@@ -165,7 +165,7 @@ CAUSES: Final = (
         look_at_tiers,
         lambda facts: (
             (facts.is_contiguous and facts.larger_prefixes >= max(1, MANY * facts.prefixes))
-            and facts.spared_in_tier < LITTLE_OF_PREFIXES * facts.stored_tokens
+            and facts.spared_tokens < LITTLE_OF_PREFIXES * facts.stored_tokens
         ),
         "{larger_prefixes:,} of {prefixes:,} prefixes are larger than the {usable_bytes} of {tier},"
         " the largest has {largest_prefix}: its end evicts its beginning",

@@ -43,16 +43,14 @@ class GridCell:
     def describe(self) -> Cell:
         """Return its columns of settings."""
         options, rules = self.options, self.options.arrangement
-        gpu, cpu, nvme = (None if gib is None else float(gib) for gib in options.capacity_gib)
+        sizes = (None if gib is None else float(gib) for gib in options.capacity_gib)
         usable = options.usable()
         order = options.order
         return {
             "cell": self.number,
             "model": self.model,
             "bytes_per_token": options.bytes_per_token.per_token,
-            "gpu_mem_gb": gpu,
-            "cpu_mem_gb": cpu,
-            "storage_capacity_gb": nvme,
+            **dict(zip(_CAPACITIES, sizes, strict=True)),
             "headroom": float(options.headroom),
             **{f"{tier}_usable_bytes": size for tier, size in zip(TIERS, usable, strict=True)},
             "arrangement": rules.name,
@@ -65,8 +63,8 @@ class GridCell:
 
 def _name_policies(arrangement: Arrangement, usable: Usable) -> str:
     """Name the policy of all tiers that exist; or, where they differ, of each."""
-    exists = dict(zip(TIERS, usable, strict=True))
-    names = {tier: rules.policy for tier, rules in arrangement.tiers().items() if exists[tier] != 0}
+    tiers = zip(arrangement.tiers().items(), usable, strict=True)  # both fast to slow
+    names = {tier: rules.policy for (tier, rules), size in tiers if size != 0}
     if len(set(names.values())) == 1:
         return next(iter(names.values()))
     return ",".join(f"{tier}={policy}" for tier, policy in names.items())

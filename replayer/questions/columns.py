@@ -3,6 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+import msgspec
+import numpy as np
+
 from replayer.planning.counts import DAY_S, GIB, PlanCounts
 from replayer.planning.moves import NVME
 from replayer.planning.plan import PlanOptions
@@ -11,6 +14,7 @@ from replayer.record.simulation import Cell
 from tracegen.schema import ENUMS
 
 SIDES: Final = ("read", "write")
+_UNKNOWN: Final = (None,) * len(TIERS)
 
 
 def tabulate_counts(counts: PlanCounts, options: PlanOptions) -> Cell:
@@ -21,7 +25,7 @@ def tabulate_counts(counts: PlanCounts, options: PlanOptions) -> Cell:
         options: of the plan.
     """
     info = counts.totals
-    hits = info.hits.gpu + info.hits.cpu + info.hits.nvme
+    hits = msgspec.structs.astuple(info.hits)  # those of decode reads, too
     spared, prompt = counts.hits_of("tokens")
     hit_requests, reading_requests = counts.hits_of("requests")
     names = ("ops", "reads", "misses", "recomputed_tokens", "bypasses", "promotions")
@@ -29,12 +33,12 @@ def tabulate_counts(counts: PlanCounts, options: PlanOptions) -> Cell:
         "requests": counts.table("requests"),
         "reading_requests": reading_requests,
         "prompt_tokens": prompt,
-        "hits": hits,
+        "hits": sum(hits),
         "hit_requests": hit_requests,
         "spared_tokens": spared,
         **{f"hit_rate_{by}": _divide(*counts.hits_of(by)) for by in BYS},
         # With first writes and decode reads, as some tools count.
-        "hit_rate_all_ops": _divide(hits, info.ops),
+        "hit_rate_all_ops": _divide(sum(hits), info.ops),
     }
     by_source = {
         "reads": counts.table("reads"),
@@ -45,9 +49,9 @@ def tabulate_counts(counts: PlanCounts, options: PlanOptions) -> Cell:
     entries, drops = counts.table("entries"), counts.table("drops")
     demotions = [info.demotions.gpu_cpu + info.demotions.gpu_nvme, info.demotions.cpu_nvme, 0]
     by_tier = {
-        "hits": [info.hits.gpu, info.hits.cpu, info.hits.nvme],
+        "hits": hits,
         "spared_tokens": counts.table("spared_tokens").sum(0),
-        "stores": [info.stores.gpu, info.stores.cpu, info.stores.nvme],
+        "stores": msgspec.structs.astuple(info.stores),
         "entries": entries,
         "unread_entries": entries - counts.table("read_entries"),
         "demotions": demotions,
@@ -57,7 +61,7 @@ def tabulate_counts(counts: PlanCounts, options: PlanOptions) -> Cell:
         "peak_bytes": counts.account.peak,
         "peak_objects": counts.account.peak_objects,
     }
-    cell |= _spread(by_source, ENUMS["source"], int) | _spread(by_tier, TIERS, int)
+    cell |= _spread(by_source, ENUMS["source"]) | _spread(by_tier, TIERS)
     load = _list_load(counts)
     usable, per_day = options.usable()[NVME], load["write_bytes_per_day_nvme"]
     writes = per_day / usable if isinstance(per_day, float) and usable else None
@@ -71,21 +75,22 @@ def _list_load(counts: PlanCounts) -> Cell:
     cell: Cell = {}
     for side, sizes in zip(SIDES, counts.bytes.sum(0).swapaxes(0, 1), strict=True):
         total, most = sizes.sum(0), sizes.max(0, initial=0)
-        cell |= _spread({f"{side}_bytes": total}, TIERS, int)
-        per_day = total / (span_s / DAY_S) if span_s else [None] * len(TIERS)
-        # A trace shorter than a minute has its own length as busiest minute.
-        peak = most / GIB / min(60.0, span_s) if span_s else [None] * len(TIERS)
-        rates = {f"{side}_bytes_per_day": per_day, f"peak_{side}_gib_s": peak}
-        cell |= _spread(rates, TIERS, lambda rate: None if rate is None else float(rate))
+        columns = {
+            f"{side}_bytes": total,
+            f"{side}_bytes_per_day": total / (span_s / DAY_S) if span_s else _UNKNOWN,
+            # A trace shorter than a minute has its own length as busiest minute.
+            f"peak_{side}_gib_s": most / GIB / min(60.0, span_s) if span_s else _UNKNOWN,
+        }
+        cell |= _spread(columns, TIERS)
     return cell
 
 
-def _spread(columns: Mapping[str, Iterable[Any]], words: Sequence[str], convert: Any) -> Cell:
+def _spread(columns: Mapping[str, Iterable[Any]], words: Sequence[str]) -> Cell:
     """Return a column per word for each of these, whose values are in the order of the words."""
     return {
-        f"{name}_{word}": convert(value)
+        f"{name}_{word}": value
         for name, values in columns.items()
-        for word, value in zip(words, values, strict=True)
+        for word, value in zip(words, np.array(values).tolist(), strict=True)
     }
 
 

@@ -150,15 +150,16 @@ class PlanEvidence:
         """The rules of the plan."""
         return self.plan.options.arrangement
 
-    @property
-    def reads(self) -> int:
-        """Number of reads."""
-        return self.count("reads")
-
     def count(self, column: str) -> int:
         """Return a count of the plan, by the name of a simulation's column."""
         value = self.cell[column]
         assert isinstance(value, int), column
+        return value
+
+    def rate(self, column: str) -> float | None:
+        """Return a rate of the plan, or None where it does not apply, as `count` returns counts."""
+        value = self.cell[column]
+        assert isinstance(value, float | None), column
         return value
 
     def tiers(self) -> dict[str, int]:

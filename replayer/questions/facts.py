@@ -34,7 +34,7 @@ def look_at_plan(evidence: PlanEvidence, found: Sequence[Finding]) -> Iterator[F
     yield Facts(
         tiers=(),
         largest=largest,
-        reads=evidence.reads,
+        reads=evidence.count("reads"),
         prompt_tokens=reuse.prompt_tokens,
         spared_tokens=evidence.count("spared_tokens"),
         reused_tokens=reuse.reused_tokens,
@@ -87,7 +87,7 @@ def look_at_tiers(evidence: PlanEvidence, found: Sequence[Finding]) -> Iterator[
         code, room = TIERS.index(tier), tiers[tier]
         limit = int(evidence.plan.rules().tier[code].fetch_in_flight)
         refused, asked = account.fetches_refused[code], account.fetches[code]
-        entries = evidence.count(f"entries_{tier}")
+        counted = {name: evidence.count(f"{name}_{tier}") for name in ("hits", "entries", "spared_tokens")}
         yield Facts(
             **asdict(evidence.rules.tiers()[tier]),
             tiers=(tier,),
@@ -97,14 +97,12 @@ def look_at_tiers(evidence: PlanEvidence, found: Sequence[Finding]) -> Iterator[
             faster=faster,
             copies=evidence.rules.copies,
             is_contiguous=evidence.plan.lookup == "contiguous",
-            is_unused=tier in evidence.bounded_tiers() and not entries,
+            is_unused=tier in evidence.bounded_tiers() and not counted["entries"],
             is_spare=not evidence.count_evictions(faster) if faster else None,
             is_named=tier in named,
-            reads=evidence.reads,
-            hits=evidence.count(f"hits_{tier}"),
-            entries=entries,
+            reads=evidence.count("reads"),
+            **counted,
             write_bytes=_Size(evidence.count(f"write_bytes_{tier}")),
-            spared_in_tier=evidence.count(f"spared_tokens_{tier}"),
             stored_tokens=reuse.stored_tokens,
             usable_bytes=_Size(room),
             faster_usable_bytes=_Size(tiers.get(faster, 0)),

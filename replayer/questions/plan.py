@@ -34,6 +34,7 @@ def answer_plan(
 ) -> Answer:
     """Return what a plan for a model does, and what a run of it needs, a sentence each."""
     plan, cell = evidence.plan, evidence.cell
+    options = plan.options
     content = msgspec.to_builtins(summary.to_info())
     del content["plan_checkpoints"]
     ways = content["demotions"] | {f"{way} copied": count for way, count in content.get("copies", {}).items()}
@@ -45,11 +46,17 @@ def answer_plan(
     ]
     return Answer(
         title=f"Plan of {plan.trace.path}",
-        sentence=f"{summary.ops:,} ops, {evidence.reads:,} reads:"
+        sentence=f"{summary.ops:,} ops, {evidence.count('reads'):,} reads:"
         f" {format_count(evidence.count('hits'), 'hit')},"
         f" {format_count(summary.misses, 'miss', 'misses')},"
         f" {format_count(summary.recomputed_tokens, 'token')} recomputed.",
-        subject=[*describe_plan(evidence, model), f"plan fingerprint {summary.plan_fingerprint}"],
+        subject=[
+            f"{model}, {options.bytes_per_token.per_token:,} bytes per token;"
+            f" arrangement {describe_arrangement(options.arrangement)}",
+            f"{_describe_order(options)}; {describe_decode(plan)}",
+            f"room: {_describe_room(options)}",
+            f"plan fingerprint {summary.plan_fingerprint}",
+        ],
         figures=[*list_hit_rates(evidence), *_list_writes(evidence)],
         tables=[
             Table(
@@ -85,14 +92,14 @@ def _list_writes(evidence: PlanEvidence) -> list[Figure]:
         Figure(
             name="write_bytes_per_day_nvme",
             label="written to nvme per day",
-            value=read_number(evidence.cell["write_bytes_per_day_nvme"]),
+            value=evidence.rate("write_bytes_per_day_nvme"),
             unit="bytes",
             note=f"at the trace's own times, {_get_span_s(evidence):,.0f} s",
         ),
         Figure(
             name="drive_writes_per_day",
             label="drive writes per day",
-            value=read_number(evidence.cell["drive_writes_per_day"]),
+            value=evidence.rate("drive_writes_per_day"),
             note="of this capacity",
         ),
     ]
@@ -106,7 +113,7 @@ def list_wear(evidence: PlanEvidence, drive_tb: float | None, tbw: float | None)
         drive_tb: size of the drive in TB of 10^12 bytes; None: unknown.
         tbw: TB that it bears to be written; None: unknown.
     """
-    per_day = read_number(evidence.cell["write_bytes_per_day_nvme"])
+    per_day = evidence.rate("write_bytes_per_day_nvme")
     figures = []
     if per_day and drive_tb:
         label = "drive writes per day of the drive"
@@ -115,17 +122,6 @@ def list_wear(evidence: PlanEvidence, drive_tb: float | None, tbw: float | None)
         label = "days that the drive bears this"
         figures.append(Figure(name="drive_days", label=label, value=tbw * _TB / per_day, better="higher"))
     return figures
-
-
-def describe_plan(evidence: PlanEvidence, model: str) -> list[str]:
-    """Return lines that say what was planned: model, rules, order, decode reads and room."""
-    options = evidence.plan.options
-    rules = describe_arrangement(options.arrangement)
-    return [
-        f"{model}, {options.bytes_per_token.per_token:,} bytes per token; arrangement {rules}",
-        f"{_describe_order(options)}; {describe_decode(evidence.plan)}",
-        f"room: {_describe_room(options)}",
-    ]
 
 
 def describe_decode(plan: Plan) -> str:
@@ -164,20 +160,14 @@ def _describe_room(options: PlanOptions) -> str:
 def list_hit_rates(evidence: PlanEvidence) -> list[Figure]:
     """Return the shares of prompt tokens, of reads and of requests that hit."""
     labels = {
-        "tokens": "prompt tokens that hit",
-        "ops": "prompts' reads that hit",
-        "requests": "requests that hit",
+        "hit_rate_tokens": "prompt tokens that hit",
+        "hit_rate_ops": "prompts' reads that hit",
+        "hit_rate_requests": "requests that hit",
     }
-    rates = {by: read_number(evidence.cell[f"hit_rate_{by}"]) for by in labels}
     return [
-        Figure(name=f"hit_rate_{by}", label=labels[by], value=rate, unit="share", better="higher")
-        for by, rate in rates.items()
+        Figure(name=name, label=label, value=evidence.rate(name), unit="share", better="higher")
+        for name, label in labels.items()
     ]
-
-
-def read_number(value: CellValue) -> float | None:
-    """Return the number in a cell of a simulation."""
-    return float(value) if isinstance(value, int | float) else None
 
 
 def _get_size(value: CellValue, name: str) -> Cell:

@@ -29,17 +29,13 @@ _ZERO: Final = Decimal(0)
 
 
 class OnHalves(msgspec.Struct, frozen=True):
-    """Sizes chosen on the first half of the requests, judged on the second.
+    """Sizes chosen on the first half of the requests, judged there and on the second half.
 
-    Attributes:
-        first: what they do in the first half.
-        second: what they do in the second half, after the first one filled the tiers.
-        missed_by: target minus the hit rate of the second half; negative if it is above.
+    The first half has filled the tiers when the second begins.
     """
 
     first: Judged
     second: Judged
-    missed_by: float | None
 
 
 class BreakEven(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,13 +45,12 @@ class BreakEven(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         prefill_tok_s: tokens that a GPU computes per second.
-        load_tok_s: tokens that nvme delivers per second.
+        load_tok_s: tokens that nvme delivers per second; a GPU that computes fewer had better load
+            first than compute all.
         recompute_s: to compute all tokens of all prompts.
         load_then_compute_s: to load the hits of each prompt, then compute its other tokens.
         layer_by_layer_s: the longer of both, prompt by prompt.
-        equal_tok_s: prefill rate below which loading first is faster than computing all; None if
-            nothing is loaded.
-        equal_layer_by_layer_tok_s: the same, for loading layer by layer.
+        equal_layer_by_layer_tok_s: as `load_tok_s`, for loading layer by layer.
     """
 
     prefill_tok_s: float
@@ -63,8 +58,7 @@ class BreakEven(msgspec.Struct, frozen=True, kw_only=True):
     recompute_s: float
     load_then_compute_s: float
     layer_by_layer_s: float
-    equal_tok_s: float | None = None
-    equal_layer_by_layer_tok_s: float | None = None
+    equal_layer_by_layer_tok_s: float
 
 
 def weigh_loading(
@@ -72,8 +66,8 @@ def weigh_loading(
     bytes_per_token: int,
     nvme_gib_s: float,
     prefill_tok_s: float,
-) -> BreakEven:
-    """Compare loading from nvme with computing, over all prompts of a trace.
+) -> BreakEven | None:
+    """Compare loading from nvme with computing, over all prompts; None if nothing is loaded.
 
     Args:
         prompts: tokens of each prompt, those that hits spare, and those that nvme serves; shape
@@ -83,19 +77,19 @@ def weigh_loading(
         prefill_tok_s: tokens per second of a prefill.
     """
     asked, spared, from_nvme = prompts.T
+    if not from_nvme.any():
+        return None
     load_tok_s = nvme_gib_s * GIB / bytes_per_token
     computed = asked - spared
     load_s = from_nvme / load_tok_s
     compute_s = computed / prefill_tok_s
-    is_loaded = bool(from_nvme.any())
     return BreakEven(
         prefill_tok_s=prefill_tok_s,
         load_tok_s=load_tok_s,
         recompute_s=float((computed + from_nvme).sum() / prefill_tok_s),
         load_then_compute_s=float((load_s + compute_s).sum()),
         layer_by_layer_s=float(np.maximum(load_s, compute_s).sum()),
-        equal_tok_s=load_tok_s if is_loaded else None,
-        equal_layer_by_layer_tok_s=_equal_rate(computed, from_nvme, load_tok_s) if is_loaded else None,
+        equal_layer_by_layer_tok_s=_equal_rate(computed, from_nvme, load_tok_s),
     )
 
 
@@ -131,7 +125,7 @@ class Sized(msgspec.Struct, frozen=True, kw_only=True):
         halved: name of that tier, cpu or nvme.
         cliff: index in `curve` of the size whose halving loses the most.
         halves: the same search on half of the trace.
-        break_even: loading against computing again; None if a rate is unknown.
+        break_even: loading against computing again; None if a rate is unknown, or nothing is loaded.
         plans: number of plans made.
     """
 
@@ -253,10 +247,7 @@ class Sizing:
             found = self._planner.find_nvme(chosen.cpu, _index(chosen.nvme), "first")
         else:
             found = self._planner.find_cpu(chosen.nvme, _index(chosen.cpu), "first")
-        second = self._judge(found, "second")
-        rate = second.hit_rate
-        missed_by = None if rate is None else float(self._wanted.hit_rate) - rate
-        return OnHalves(self._judge(found, "first"), second, missed_by)
+        return OnHalves(self._judge(found, "first"), self._judge(found, "second"))
 
     def _weigh_loading(self, chosen: MemorySize) -> BreakEven | None:
         """Compare loading from the nvme found with computing again."""
@@ -283,9 +274,8 @@ def _list_halves(index: int, count: int) -> list[int]:
 
 def _step_down(memory: MemorySize) -> list[MemorySize]:
     """Return the sizes one step smaller in either tier."""
-    sizes = {"cpu": memory.cpu, "nvme": memory.nvme}
-    steps = {tier: size_gib(_index(size) - 1) for tier, size in sizes.items() if size}
-    return [replace(memory, **{tier: size}) for tier, size in steps.items()]
+    sizes = vars(memory).items()
+    return [replace(memory, **{tier: size_gib(_index(size) - 1)}) for tier, size in sizes if size]
 
 
 def _find_cliff(curve: Sequence[Judged]) -> int | None:

@@ -8,7 +8,7 @@ import msgspec
 
 from replayer.planning.counts import GIB
 from replayer.questions.plan import describe_decode
-from replayer.questions.size import BreakEven, Sized
+from replayer.questions.size import BreakEven, OnHalves, Sized
 from replayer.questions.sizes import Judged, SizePlanner, Wanted
 from replayer.record.options import By
 from views.answer import Answer, Axis, Cell, Chart, Column, DoubtLine, Figure, Rule, Table
@@ -16,6 +16,15 @@ from views.numbers import format_number, format_value
 
 _COUNTED: Final[dict[By, str]] = {"ops": "reads", "tokens": "prompt tokens", "requests": "requests"}
 _TIERS: Final = {"cpu": "DRAM", "nvme": "NVMe"}
+_PAIR_COLUMNS: Final = (
+    Column("DRAM GiB"),
+    Column("NVMe GiB"),
+    Column("hit rate", "share"),
+    Column("drive writes/day"),
+    Column("NVMe GiB/s"),
+    Column("cost"),
+    Column("misses"),
+)
 
 
 def answer_size(sized: Sized, planner: SizePlanner, model: str) -> Answer:
@@ -57,7 +66,7 @@ def answer_size(sized: Sized, planner: SizePlanner, model: str) -> Answer:
         ],
         tables=[*answer.tables, curve],
         charts=[_draw_curve(sized, curve, wanted)],
-        doubts=list(_list_doubts(sized)),
+        doubts=[] if sized.halves is None else [_doubt(sized.halves)],
     )
 
 
@@ -74,21 +83,26 @@ def _name_rate(wanted: Wanted) -> str:
 
 
 def _tabulate_pairs(sized: Sized) -> Table:
-    columns: dict[str, list[Cell]] = {
-        "DRAM GiB": [format_number(pair.cpu_gib) for pair in sized.pairs],
-        "NVMe GiB": ["unlimited" if pair.nvme_gib is None else format_number(pair.nvme_gib) for pair in sized.pairs],
-        "hit rate": [pair.hit_rate for pair in sized.pairs],
-        "drive writes/day": [pair.drive_writes_per_day for pair in sized.pairs],
-        "NVMe GiB/s": [pair.nvme_gib_s for pair in sized.pairs],
-        "cost": [pair.cost for pair in sized.pairs],
-        "misses": [", ".join(pair.missed) for pair in sized.pairs],
-    }
-    shown = {head: cells for head, cells in columns.items() if set(cells) - {None, ""}}
+    rows: list[tuple[Cell, ...]] = [
+        (
+            format_number(pair.cpu_gib),
+            "unlimited" if pair.nvme_gib is None else format_number(pair.nvme_gib),
+            pair.hit_rate,
+            pair.drive_writes_per_day,
+            pair.nvme_gib_s,
+            pair.cost,
+            ", ".join(pair.missed),
+        )
+        for pair in sized.pairs
+    ]
+    # No column for prices that are unknown, or for targets that no pair misses.
+    columns = zip(_PAIR_COLUMNS, zip(*rows, strict=True), strict=True)
+    shown = {column: cells for column, cells in columns if set(cells) - {None, ""}}
     paceless = "all requests arrive at once: there is no busiest minute, and no day"
     return Table(
         title="The least NVMe for each DRAM",
         name="pairs",
-        columns=[Column(head, "share" if head == "hit rate" else "") for head in shown],
+        columns=list(shown),
         rows=list(zip(*shown.values(), strict=True)),
         notes=[
             *([paceless] if sized.bound.nvme_gib_s is None else []),
@@ -159,22 +173,19 @@ def _explain_failure(sized: Sized, wanted: Wanted) -> str:
     return f"No size reaches the targets, though a cache that never evicts hits {bound}: {closest}."
 
 
-def _list_doubts(sized: Sized) -> Iterator[DoubtLine]:
-    """Yield how sizes of the first half do on the second."""
-    if sized.halves is not None:
-        first, second = _name(sized.halves.first), _name(sized.halves.second)
-        yield DoubtLine(
-            headline="another hour may differ",
-            text=f"the first half of the requests alone asks for {first}; on the second: {second}",
-            advice="size on a longer log",
-        )
+def _doubt(halves: OnHalves) -> DoubtLine:
+    """Say how sizes of the first half do on the second."""
+    first, second = _name(halves.first), _name(halves.second)
+    return DoubtLine(
+        headline="another hour may differ",
+        text=f"the first half of the requests alone asks for {first}; on the second: {second}",
+        advice="size on a longer log",
+    )
 
 
 def _describe_break_even(weighed: BreakEven | None) -> list[str]:
     if weighed is None:
         return []
-    if weighed.equal_tok_s is None:
-        return ["Nothing is loaded from nvme, so there is nothing to compute instead."]
     load, compute = 1 / weighed.load_tok_s, 1 / weighed.prefill_tok_s
     ways = {
         "if computed": weighed.recompute_s,
@@ -182,7 +193,7 @@ def _describe_break_even(weighed: BreakEven | None) -> list[str]:
         "if loaded layer by layer behind computing": weighed.layer_by_layer_s,
     }
     seconds = [f"{format_value(time, 's')} {way}" for way, time in ways.items()]
-    rates = (weighed.equal_tok_s, weighed.equal_layer_by_layer_tok_s)
+    rates = (weighed.load_tok_s, weighed.equal_layer_by_layer_tok_s)
     first, layered = map(format_number, rates)
     each = f"{format_value(load, 's')}, computing it {format_value(compute, 's')}"
     return [

@@ -54,7 +54,7 @@ class AssumedSystem:
         """Return the profile with these speeds.
 
         Raises:
-            InputError: the profile lacks a tier that has a speed, or the speed is not positive.
+            InputError: the profile lacks a tier that has a speed.
         """
         return self.profile.with_speed(self.speeds)
 

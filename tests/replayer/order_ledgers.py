@@ -20,6 +20,16 @@ class Load:
     request_depth: int | None = 1
     allocs: int | None = None
 
+    def scaled(self, nanoseconds: int) -> int:
+        return int(float(nanoseconds) / float(self.speedup))
+
+    def wait_of(self, op: Op, computes: bool) -> int:
+        """The time that computing takes after an op."""
+        wait = float(op.new_tokens) * (self.token_ms * 1e6)
+        if self.prefill_tok_s is not None:
+            wait += float(op.tokens if computes else 0) * (1e9 / self.prefill_tok_s)
+        return int(wait)
+
 
 @dataclass(frozen=True)
 class Device:

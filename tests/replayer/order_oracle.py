@@ -50,23 +50,14 @@ class Simulation:
                 requests[op.request].steps.append([task])
         return requests
 
-    def scaled(self, nanoseconds: int) -> int:
-        return int(float(nanoseconds) / float(self.load.speedup))
-
     def start_of(self, request: Request, now: int) -> int | None:
         first, before = request.first, request.before
         if self.load.pace == "asap":
             in_progress = [one for one in self.requests if one.start is not None and one.begun < len(one.steps)]
             return now if len(in_progress) < self.load.workers else None
         if self.load.pace == "open" or before is None:
-            return self.scaled(first.op.time_ns)
-        return None if before.over is None else before.over + self.scaled(first.op.think_ns)
-
-    def wait_of(self, op: Op, computes: bool) -> int:
-        wait = float(op.new_tokens) * (self.load.token_ms * 1e6)
-        if self.load.prefill_tok_s is not None:
-            wait += float(op.tokens if computes else 0) * (1e9 / self.load.prefill_tok_s)
-        return int(wait)
+            return self.load.scaled(first.op.time_ns)
+        return None if before.over is None else before.over + self.load.scaled(first.op.think_ns)
 
     def let_go(self, request: Request) -> None:
         """Those ops of the step under way whose due time is known."""
@@ -202,7 +193,7 @@ class Simulation:
         rows = self.rules.rows[before:]
         task.moves = [self.ledgers.add(op, row) for row in rows]
         computes = op.phase == "prefill" if is_first else rows[0][2] in ("miss", "bypass")
-        task.wait = self.wait_of(op, computes)
+        task.wait = self.load.wait_of(op, computes)
         self.unstarted += task.moves
 
     # How long a move takes

@@ -7,12 +7,15 @@ import numpy as np
 from tests.support import traces
 from tracegen.schema import Trace
 
-MIB_S, TOKENS, THINK_S = 400, 2048, 0.3
+MIB_S, TOKENS, THINK_S = 400, 1024, 0.15
 BYTES = TOKENS * 24576  # of tiny-1b
+# Ms until an answer, and the users with which one takes so long
+TARGET_MS, MOST_USERS = 420, 9.5
+assert round((TARGET_MS / 1e3 + THINK_S) * MIB_S * 2**20 / BYTES, 1) == MOST_USERS
 
 
 def write_closed_loop(path: Path, users: int, turns: int) -> Trace:
-    """Write a trace in which each user stores an object, then reads it again and again, 0.3 s ± 10% apart."""
+    """Write a trace in which each user stores an object, then reads it again and again, THINK_S ± 10% apart."""
     words = np.random.Philox(key=1).random_raw(users * turns) >> np.uint64(11)
     pauses = ((0.9 + 0.2 * words / 2.0**53) * THINK_S * 1e9).astype(np.int64).reshape(turns, users)
     pauses[0] = np.linspace(0, 2 * THINK_S * 1e9, users).astype(np.int64)

@@ -9,7 +9,7 @@ from replayer.experiments import autoscale
 from replayer.experiments.autoscale import SearchSettings, describe_metric
 from replayer.experiments.user_search import LATENCY
 from replayer.run.figures import Screen
-from tests.replayer.experiments.closed_loop import BYTES, MIB_S, THINK_S, write_closed_loop
+from tests.replayer.experiments.closed_loop import MIB_S, MOST_USERS, TARGET_MS, write_closed_loop
 from tests.support.command_line import Run, sentence
 
 
@@ -17,20 +17,16 @@ from tests.support.command_line import Run, sentence
 def test_qos_on_a_throttled_tier_finds_the_users_computed_from_its_speed(run: Run, tmp_path: Path) -> None:
     trace = write_closed_loop(tmp_path / "t.parquet", 14, 30)
     assert not trace.violations().problems
-    target_ms = 840
     command = (
-        "replayer", "autoscale", trace.path, "--mode", "qos", "--metric", "e2e_p50_ms", "--target", target_ms,
-        "--model", "tiny-1b", "--layout", "null", "--throttle", f"nvme={MIB_S}", "--duration", 3, "--warmup", "1.2s",
+        "replayer", "autoscale", trace.path, "--mode", "qos", "--metric", "e2e_p50_ms", "--target", TARGET_MS,
+        "--model", "tiny-1b", "--layout", "null", "--throttle", f"nvme={MIB_S}", "--duration", 1.5, "--warmup", "0.6s",
         "--trials", 1, "--precision", 1, "-o", tmp_path / "scale",
     )  # fmt: skip
     done = run(*command)
     report = json.loads((tmp_path / "scale" / "autoscale.json").read_text())
-    computed = (target_ms / 1e3 + THINK_S) * MIB_S * 2**20 / BYTES
-    assert computed == pytest.approx(9.5)
-    assert abs(report["result"]["users"] - computed) <= 0.1 * computed + 1, "users are whole"
+    assert abs(report["result"]["users"] - MOST_USERS) <= 0.1 * MOST_USERS + 1, "users are whole"
     assert f"{report['result']['users']} users for the target" in done.stdout
     first = report["autoscaling_stats"][0]
-    assert first.keys() >= {"users", "throughput_gib_s", "p95_ms", "saturation", "decision"}
     assert (first["users"], first["decision"]) == (1, "up")
     assert report["autoscaling_stats"][-1]["decision"] == "stop"
     busy = max(report["autoscaling_stats"], key=lambda row: row["users"])
@@ -42,7 +38,6 @@ def test_qos_on_a_throttled_tier_finds_the_users_computed_from_its_speed(run: Ru
     (emulated,) = (one for one in report["warnings"] if one["headline"] == "emulated tier")
     runs = sum(row["trials"] for row in report["autoscaling_stats"])
     assert emulated["runs"] == f"{runs} of {runs} replays"
-    assert (tmp_path / "scale" / "report.html").exists()
 
 
 def qos_settings(metric: str) -> SearchSettings:

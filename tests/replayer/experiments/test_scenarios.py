@@ -11,7 +11,7 @@ from replayer.experiments.series import ReplayMeans
 from replayer.experiments.sizes import Room, find_obstacle, is_expression, measure_held_bytes, size_tiers
 from replayer.experiments.sweep import find_sweep, load_sweep
 from replayer.schema import parts
-from tests.replayer.experiments.closed_loop import BYTES
+from tests.replayer.experiments.closed_loop import BYTES, TOKENS
 from tests.support import traces
 from tests.support.command_line import Run, sentence
 
@@ -23,8 +23,8 @@ SMALL = [word for flag in ("model=tiny-1b", "cycles=1", "users=8") for word in (
 
 
 def test_sizes_are_shares_of_free_room_and_multiples_of_what_the_trace_holds_at_once(tmp_path: Path) -> None:
-    """Two objects of 2,048 tokens, one of which is read again."""
-    steps = [("w", 0, 2048), ("w", 1, 2048), ("r", 0, 2048)]
+    """Two objects of as many tokens, one of which is read again."""
+    steps = [("w", 0, TOKENS), ("w", 1, TOKENS), ("r", 0, TOKENS)]
     trace = traces.write(tmp_path / "t.parquet", traces.columns(steps)).path
     flags = ("--model", "tiny-1b")
     assert measure_held_bytes(trace, flags) == 2 * BYTES

@@ -8,7 +8,7 @@ from replayer.planning.executing import make_settings
 from replayer.prediction.virtual_engine import VirtualEngine
 from replayer.schema import MOVES, WAITS
 from tests.replayer.prediction.oracle import Prediction
-from tests.replayer.prediction.worlds import World
+from tests.replayer.prediction.worlds import World, foretold
 from tracegen.schema import ENUMS
 
 OF_TRACE = ("request_id", "session_id", "user_id", "turn", "step", "qos", "phase", "source")
@@ -49,23 +49,15 @@ def as_records(world: World, prediction: Prediction) -> list[dict[str, Any]]:
     return found
 
 
-def differences(world: World, prediction: Prediction) -> list[str]:
-    """What is not the same, a line for each."""
+def check(world: World) -> None:
+    """Compiled code and the oracle have the same log, end in the same state, and executed as many moves."""
+    prediction = foretold(world)
     found, state, moves = executed(world)
-    expected = as_records(world, prediction)
-    lines = []
-    for i, (one, other) in enumerate(zip(found, expected, strict=False)):
-        wrong = {name: (one[name], other[name]) for name in one if one[name] != other[name]}
-        if wrong:
-            lines.append(f"row {i} (op {other['op_id']}.{other['seq']}), found and expected: {wrong}")
-    if len(found) != len(expected):
-        lines.append(f"{len(found)} rows, not {len(expected)}")
-    told = prediction.state
-    for name in ("cut_ns", "stopped_ns", "issued_ns", "ended_ns", "steady_ns", "executed", "retired"):
-        value = getattr(told, name)
-        missing = 0 if name == "cut_ns" else -1
-        if state[name] != (missing if value is None else value):
-            lines.append(f"state {name}: {state[name]}, not {value}")
-    if sum(1 for _ in moves) != sum(len(task.moves) for task in prediction.retired):
-        lines.append(f"{len(moves)} moves of executed ops")
-    return lines
+    for row, expected in zip(found, as_records(world, prediction), strict=True):
+        assert row == expected
+    told = vars(prediction.state)
+    missing = dict.fromkeys(told, -1) | {"cut_ns": 0}
+    assert {name: state[name] for name in told} == {
+        name: missing[name] if value is None else value for name, value in told.items()
+    }
+    assert len(moves) == sum(len(task.moves) for task in prediction.retired)

@@ -1,7 +1,15 @@
-"""Profiles as texts and values, shared by the tests of this folder."""
+"""Profiles as texts and values, and runs on their clocks, for several tests."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from replayer.prediction.profile import CpuProfile, Profile, ProfileConditions, TierProfile
+from replayer.prediction.profile_file import SETTING, read_profile
 from replayer.prediction.stations import Station
+from replayer.prediction.virtual_engine import VirtualEngine
+from tracegen.typed_files import parse_toml
 
 MEASURED = """\
 profile_version = 2
@@ -64,6 +72,18 @@ latency_us = 10.0
 stream_gb_s = 1.5
 bandwidth_gb_s = 6.0
 """
+
+
+def parse_profile(file: str, text: str) -> Profile:
+    return read_profile(parse_toml(text, file, SETTING), file)
+
+
+def run_virtually(engine: VirtualEngine) -> NDArray[Any]:
+    """Return the log of an execution."""
+    batches: list[NDArray[Any]] = []
+    engine.run(lambda records, _errors, _rows: batches.append(records.copy()))
+    engine.close()
+    return np.concatenate(batches)
 
 
 def make_profile(read: Station, write: Station | None = None) -> Profile:

@@ -57,9 +57,6 @@ class Scheduler:
 
     # When ops are due
 
-    def scaled(self, nanoseconds: int) -> int:
-        return int(float(nanoseconds) / float(self.load.speedup))
-
     def in_progress(self) -> int:
         started = [one for one in self.requests if one.start is not None]
         return sum(any(task.end is None for task in one.tasks) for one in started)
@@ -69,7 +66,7 @@ class Scheduler:
         for request in self.requests:
             if request.start is not None:
                 continue
-            arrives = self.scaled(request.tasks[0].op.time_ns)
+            arrives = self.load.scaled(request.tasks[0].op.time_ns)
             if self.load.pace == "closed":
                 request.start = arrives if request.is_first else None
             elif self.load.pace == "open":
@@ -87,7 +84,7 @@ class Scheduler:
             if self.load.pace == "asap":
                 request.start = self.now
             elif self.load.pace == "open" or request.is_first:
-                request.start = self.scaled(task.op.time_ns)
+                request.start = self.load.scaled(task.op.time_ns)
         self._go_on(request)
 
     def _go_on(self, request: Request) -> None:
@@ -162,10 +159,7 @@ class Scheduler:
         task.position, task.role, task.admitted = position, role, now
         names = [planned[0] for planned in moves]
         computes = task.op.phase == "prefill" if role == "write" else role == "read" and bool({*names} & {*IDLE})
-        wait = float(task.op.new_tokens) * (self.load.token_ms * 1e6)
-        if self.load.prefill_tok_s is not None:
-            wait += float(task.op.tokens if computes else 0) * (1e9 / self.load.prefill_tok_s)
-        task.wait = int(wait)
+        task.wait = self.load.wait_of(task.op, computes)
         background = is_background(names)
         served: Move | None = None
         for seq, planned in enumerate(moves):
@@ -317,5 +311,5 @@ class Scheduler:
             self._start_requests()
         after = request.after
         if self.load.pace == "closed" and after is not None:
-            after.start = request.end + request.wait + self.scaled(after.tasks[0].op.think_ns)
+            after.start = request.end + request.wait + self.load.scaled(after.tasks[0].op.think_ns)
             self._go_on(after)

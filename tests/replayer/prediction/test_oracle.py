@@ -5,15 +5,11 @@ from typing import Any
 
 from hypothesis import given, settings
 
-from tests.replayer.prediction.compiled_run import differences
-from tests.replayer.prediction.worlds import World, foretold, worlds
+from tests.replayer.prediction.compiled_run import check
+from tests.replayer.prediction.worlds import World, worlds
 from tracegen.schema import ENUMS
 
 DECODE = ENUMS["phase"].index("decode")
-
-
-def check(world: World) -> None:
-    assert not differences(world, foretold(world))
 
 
 def of(kind: str, cases: int) -> Any:

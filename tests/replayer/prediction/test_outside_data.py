@@ -2,7 +2,6 @@
 
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ from replayer.planning.plan import Plan, PlanOptions
 from replayer.prediction.profile import Profile
 from replayer.prediction.profile_file import load_profile
 from replayer.prediction.virtual_engine import VirtualEngine
+from tests.replayer.prediction.profile_texts import run_virtually
 from tests.support import traces
 
 # GB/s by the size of an object in MiB: LMCache's fs adapter, 8 NVMe drives, 4 workers
@@ -30,10 +30,7 @@ def read_gb_s(profile: Profile, mib: float) -> float:
     options = PlanOptions(TokenBytes(int(mib * 2**20)), (Decimal(0), Decimal(0), None), demand=Demand(Pace(), WORKERS))
     plan = Plan(traces.Held(traces.columns(steps)), options)
     engine = VirtualEngine(plan, make_settings(plan, "off", 1 << 30, PlanWindow(4096, None), Span()), profile.struct())
-    batches: list[Any] = []
-    engine.run(lambda records, _errors, _rows: batches.append(records.copy()))
-    engine.close()
-    ends = np.sort(np.concatenate(batches)["end_ns"])[KEYS:]
+    ends = np.sort(run_virtually(engine)["end_ns"])[KEYS:]
     middle = ends[len(ends) // 10 : -len(ends) // 10]
     return float((len(middle) - 1) * mib * 2**20 / (middle[-1] - middle[0]))
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from replayer.prediction.profile import Profile
-from replayer.prediction.profile_file import format_profile, parse_profile
+from replayer.prediction.profile_file import format_profile
 from replayer.prediction.stations import Station
 from replayer.profiling.measuring import fit_profile
 from replayer.profiling.rounds import CellSeries
 from replayer.profiling.station_fit import predict_us
 from replayer.profiling.tier_fit import JUDGED_BYTES
-from tests.replayer.prediction.profile_texts import make_profile
+from tests.replayer.prediction.profile_texts import make_profile, parse_profile
 from tests.replayer.profiling.virtual_rig import VirtualRig
 
 LOADS = (1.0, 2.0, 4.0, 8.0, 16.0, 64.0)

@@ -16,6 +16,7 @@ from replayer.prediction.virtual_engine import VirtualEngine
 from replayer.profiling.cells import TOKEN_BYTES, Cell, MadeTrace, Phases
 from replayer.profiling.rig import Rig
 from replayer.record.conditions import Tier
+from tests.replayer.prediction.profile_texts import run_virtually
 
 
 class VirtualRig(Rig):
@@ -54,9 +55,7 @@ class VirtualRig(Rig):
         factor /= self._slowness(len(self.runs), cell.bytes, cell.workers)
         self.runs.append((cell.tier, cell.bytes, cell.workers))
         struct = self._profile.with_speed({cell.tier: factor}).struct()
-        engine = VirtualEngine(plan, make_settings(plan, "stamps", 1 << 20, PlanWindow(), Span()), struct)
-        parts = list[NDArray[Any]]()
-        engine.run(lambda records, _errors, _rows: parts.append(records.copy()))
-        engine.close()
-        records = np.concatenate(parts)
+        records = run_virtually(
+            VirtualEngine(plan, make_settings(plan, "stamps", 1 << 20, PlanWindow(), Span()), struct)
+        )
         return records[np.argsort(records["op_id"])]

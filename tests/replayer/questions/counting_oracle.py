@@ -4,8 +4,11 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
+
 from tracegen.schema import ENUMS, Columns
 
+MINUTE_NS = 60 * 10**9
 TIERS = ("gpu", "cpu", "nvme")
 SOURCES = ENUMS["source"]
 READS_BYTES = ("hit", "promote", "demote", "copy")
@@ -33,6 +36,11 @@ class Oracle:
         self.entries: list[Entry] = []
         self.inside: dict[int, dict[str, Entry]] = defaultdict(dict)
         self.sums: Counter[str] = Counter()
+        self.minutes: dict[str, Counter[int]] = defaultdict(Counter)  # bytes by direction and tier, then minute
+        times: dict[int, int] = {}
+        for request, time_ns in zip(batch["request_id"].tolist(), batch["time_ns"].tolist(), strict=True):
+            times.setdefault(request, time_ns)
+        self.arrivals = {request: time_ns - min(times.values()) for request, time_ns in times.items()}
         self.reads_of: dict[int, list[bool]] = defaultdict(list)  # per request: whether each read hits
         self.requests: set[int] = set()
 
@@ -41,6 +49,7 @@ class Oracle:
         op = {name: int(column[row]) for name, column in self.batch.items()}
         source, is_prefill = SOURCES[op["source"]], ENUMS["phase"][op["phase"]] == "prefill"
         self.requests.add(op["request_id"])
+        minute = self.arrivals[op["request_id"]] // MINUTE_NS
         self.add("ops", 1)
         if is_prefill and role != "delete":
             self.add("prompt_tokens", op["tokens"], source)
@@ -54,12 +63,12 @@ class Oracle:
                 self.inside[key][tier].is_read = True
                 self.add("hits", 1, *([source] if is_prefill else []), tier)
                 self.add("spared_tokens", self.stored[key] if is_prefill else 0, source, tier)
-            self.move(move, key, origin, target, size)
+            self.move(move, key, origin, target, size, minute)
 
-    def move(self, move: str, key: int, origin: int, target: int, size: int) -> None:
+    def move(self, move: str, key: int, origin: int, target: int, size: int, minute: int) -> None:
         source, goal = (None if tier < 0 else TIERS[tier] for tier in (origin, target))
         if move in READS_BYTES:
-            self.sums[f"read_bytes_{source}"] += size
+            self.minutes[f"read_{source}"][minute] += size
         if move in LEAVES and source is not None:
             del self.inside[key][source]
         if move == "drop":
@@ -71,7 +80,7 @@ class Oracle:
         if move in ENTERS:
             assert goal is not None
             assert goal not in self.inside[key]
-            self.sums[f"write_bytes_{goal}"] += size
+            self.minutes[f"write_{goal}"][minute] += size
             self.entries.append(Entry(goal))
             self.inside[key][goal] = self.entries[-1]
         if move in ("miss", "bypass", "promote"):
@@ -80,6 +89,16 @@ class Oracle:
     def add(self, name: str, amount: int, *places: str) -> None:
         for suffix in ("", *(f"_{place}" for place in places)):
             self.sums[name + suffix] += amount
+
+    def load(self, side: str, tier: str) -> dict[str, Any]:
+        """Bytes, and rates over the time in which requests arrive; over a minute, or over less if all is less."""
+        minutes, span_s = self.minutes[f"{side}_{tier}"], max(self.arrivals.values(), default=0) / 1e9
+        total, most = sum(minutes.values()), max(minutes.values(), default=0)
+        return {
+            f"{side}_bytes_{tier}": total,
+            f"{side}_bytes_per_day_{tier}": pytest.approx(total / span_s * 86_400) if span_s else None,
+            f"peak_{side}_gib_s_{tier}": pytest.approx(most / 2**30 / min(60, span_s)) if span_s else None,
+        }
 
     def cell(self) -> dict[str, Any]:
         """The columns that follow from ops and moves alone."""
@@ -92,9 +111,11 @@ class Oracle:
             **{name: self.sums[name] for name in ("prompt_tokens", "spared_tokens")},
         }
         for tier in TIERS:
-            names = ("hits", "spared_tokens", "stores", "demotions", "drops", "free_drops", "read_bytes", "write_bytes")
+            names = ("hits", "spared_tokens", "stores", "demotions", "drops", "free_drops")
             found |= {f"{name}_{tier}": self.sums[f"{name}_{tier}"] for name in names}
             found[f"evictions_{tier}"] = found[f"demotions_{tier}"] + found[f"drops_{tier}"]
+            for side in ("read", "write"):
+                found |= self.load(side, tier)
             entries = [entry for entry in self.entries if entry.tier == tier]
             found[f"entries_{tier}"] = len(entries)
             found[f"unread_entries_{tier}"] = sum(not entry.is_read for entry in entries)

@@ -1,7 +1,9 @@
 """The counts of a cell against an oracle that counts the plan's moves one by one; a case worked by hand."""
 
+import json
 from dataclasses import replace
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ from tests.replayer.ordering import strategies
 from tests.replayer.questions.counting_oracle import Decided, Oracle
 from tests.support import traces
 from tests.support.arrangements import arranged
+from tests.support.command_line import here
 from tracegen.schema import ENUMS, Columns, Trace
 
 SECOND = 10**9
@@ -93,6 +96,33 @@ def test_a_drop_is_free_if_a_slower_tier_holds_the_object() -> None:
     assert (cell["free_drops_cpu"], cell["drops_cpu"], cell["evictions_cpu"]) == (0, 1, 1)
 
 
+def test_a_trace_of_seconds_has_a_peak_over_its_own_length() -> None:
+    trace = traces.Held(traces.columns([("w", 0, 1), ("w", 1, 3)], time_ns=[59 * SECOND, 63 * SECOND]))
+    (cell,) = simulated(trace, small((0, 0, None)))
+    assert (cell["peak_write_gib_s_nvme"], cell["drive_writes_per_day"]) == (1 / 2**30, None)
+
+
+def test_what_arrives_at_once_has_no_pace() -> None:
+    trace = traces.Held(traces.columns([("w", 0, 1), ("r", 0, 1)], time_ns=[5, 5]))
+    (cell,) = simulated(trace, small((0, 0, None)))
+    assert {value for name, value in cell.items() if "_gib_s_" in name or "_per_day" in name} == {None}
+
+
+def test_plan_prints_hits_and_the_life_of_a_drive(tmp_path: Path) -> None:
+    """200 tokens of 24,576 bytes are written in 2 s, and 100 of them go on to a drive that bears 1 TB."""
+    steps = [("w", 0, 100), ("w", 1, 100), ("r", 0, 100)]
+    trace = traces.write(tmp_path / "t.parquet", traces.columns(steps, time_ns=[0, SECOND, 2 * SECOND]))
+    sizes = ("--cpu-mem-gb", "0.003", "--storage-capacity-gb", "1", "--set", "headroom=1")
+    drive = ("--drive-tb", "0.5", "--tbw", "1", "--json")
+    found = json.loads(here("replayer", "plan", trace.path, "--model", "tiny-1b", *sizes, *drive).stdout)
+    assert found["hit_rate_tokens"] == pytest.approx(1 / 3)
+    assert (found["write_bytes_cpu"], found["span_s"]) == (200 * 24_576, 2)
+    figures = {figure["name"]: figure["value"] for figure in found["figures"]}
+    per_day = 100 * 24_576 / 2 * 86_400
+    assert figures["rated_drive_writes_per_day"] == pytest.approx(per_day / 5e11)
+    assert figures["drive_days"] == pytest.approx(1e12 / per_day)
+
+
 ARRANGEMENTS = st.one_of(
     st.builds(arranged, st.sampled_from(["waterfall", "spillover"]), st.booleans()),
     st.builds(
@@ -105,6 +135,7 @@ ARRANGEMENTS = st.one_of(
 
 def columns(picks: list[Any], sizes: list[int]) -> Columns:
     batch = strategies.columns(picks, sizes)
+    batch["time_ns"] *= 7_000_000  # microseconds between ops become seconds, and some traces last minutes
     batch["source"] = (batch["key"] % len(ENUMS["source"])).astype(batch["source"].dtype)
     return batch
 

@@ -60,10 +60,6 @@ def check_equal(cell: dict[str, Any], plan: dict[str, Any]) -> None:
     for tier in TIERS:
         for name in ("hits", "stores", "read_bytes", "write_bytes", "peak_bytes"):
             assert cell[f"{name}_{tier}"] == plan[name][tier], f"{name} of {tier}"
-        demotions = sum(count for pair, count in plan["demotions"].items() if pair.startswith(tier))
-        assert cell[f"demotions_{tier}"] == demotions
-    same = [name for name in cell if "_gib_s_" in name or "_per_day" in name or "hit_rate" in name]
-    assert {name: cell[name] for name in same} == {name: plan[name] for name in same}
 
 
 def test_threads_and_fingerprints_change_no_count(trace: Path) -> None:

@@ -147,6 +147,7 @@ CASES: dict[str, tuple[Callable[[str], str], tuple[str, ...]]] = {
     "a speed of no tier of the profile": (str, ("--speed", "gpu=2")),
     "a speed of no tier": (str, ("--speed", "disk=2")),
     "a speed of 0": (str, ("--speed", "nvme=0")),
+    "a speed that is no number": (str, ("--speed", "nvme=nan")),
     "a warm-up of all": (str, ("--warmup", "1000000ops")),
     "a drain without a duration": (str, ("--set", "drain=1s")),
 }
