@@ -17,7 +17,7 @@ from replayer.record.columns import (
     PREDICTED_RUN_VERSION,
     RUN_VERSION,
 )
-from replayer.record.conditions import CONDITION_GROUPS, group_conditions
+from replayer.record.conditions import set_unknown_apart
 from replayer.record.run_info import RanksInfo, RunInfo
 from replayer.record.run_parts import Table
 from tracegen.errors import InputError
@@ -99,15 +99,13 @@ def _load(path: Path) -> Table:
 def _decode(path: Path, content: Table, kind: type[RunInfo | RanksInfo]) -> RunInfo | RanksInfo:
     """Convert a parsed run.json to its type; name the first field that is missing or of another type."""
     conditions = content.get("conditions")
-    # On the disk conditions are one table; in memory they have groups.
     if isinstance(conditions, dict):
-        content = content | {"conditions": group_conditions(conditions)}
+        content = content | {"conditions": set_unknown_apart(conditions)}
     try:
         return msgspec.convert(content, kind)
     except msgspec.ValidationError as error:
         problem, _, place = str(error).partition(" - at ")
         place = place.replace("`", "").removeprefix("$").removeprefix(".")
-        place = _GROUP.sub("conditions", place)
         field = _MISSING.fullmatch(problem)
         if field is not None:
             place, problem = f"{place}.{field[1]}".removeprefix("."), "the field is missing"
@@ -119,7 +117,6 @@ def _damaged(name: str, problem: str) -> InputError:
     return InputError(f"{name} is damaged or incomplete: {problem}", "copy the run anew")
 
 
-_GROUP: Final = re.compile(rf"^conditions\.({'|'.join(CONDITION_GROUPS)})\b")
 _MISSING: Final = re.compile(r"Object missing required field `(\w+)`")
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from replayer.record.columns import PREDICTED_RUN_VERSION
-from replayer.record.conditions import Conditions, Tier, list_conditions
+from replayer.record.conditions import Conditions, Tier
 from replayer.record.options import (
     DurationOrigin,
     ProfileKind,
@@ -225,7 +225,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
         return self.executed_ops if self.executed is None else self.executed.ops
 
     def __post_init__(self) -> None:
-        is_live = self.conditions.plan.placement == "live"  # its plan is known when it has ended
+        is_live = self.conditions.placement == "live"  # its plan is known when it has ended
         if self.plan is None and not is_live:
             raise ValueError("plan is null, not an object")
         if (self.run_version == PREDICTED_RUN_VERSION) != (self.prediction is not None):
@@ -280,5 +280,5 @@ def to_plain(value: msgspec.Struct) -> dict[str, Any]:
     """
     plain: dict[str, Any] = json.loads(msgspec.json.encode(value))
     if isinstance(value, Conditions):
-        plain = list_conditions(plain)
+        plain |= plain.pop("unknown")
     return {name: field for name, field in plain.items() if field is not None or name not in RARE}
