@@ -12,9 +12,8 @@ from typing import Any
 
 from replayer.record.run_parts import Gpu
 from replayer.tiers.base import ALIGNMENT, Buffer, HostBuffer, arena_bytes
-from replayer.tiers.native import MemoryTier, NativeObject
+from replayer.tiers.native import READ, WRITE, MemoryTier, NativeObject
 from replayer.tiers.request import TierRequest
-from replayer.tiers.throttled import READ, WRITE, wait_turn
 from tracegen import memory
 from tracegen.errors import InputError, missing_package
 
@@ -132,11 +131,8 @@ class DeviceBuffer:
         tensor: the whole buffer as a tensor of uint8.
     """
 
-    is_on_device = True
-
     def __init__(self, size: int, torch: Any, device: str) -> None:
         self.tensor = torch.empty(size, dtype=torch.uint8, device=device)
-        self.address: int = self.tensor.data_ptr()
 
     def copy_to_host(self, host: HostBuffer, length: int) -> None:
         tensor_of(host)[:length].copy_(self.tensor[:length])
@@ -199,7 +195,7 @@ class GpuTier(MemoryTier):
         self._local = threading.local()  # the stream of each worker
         size = arena_bytes(request.capacity, request.objects)
         try:
-            self._arena = self._torch.zeros(size, dtype=self._torch.uint8, device=self._device)
+            self.arena = self._torch.zeros(size, dtype=self._torch.uint8, device=self._device)
         except RuntimeError as error:  # torch.OutOfMemoryError is one
             reason = str(error).splitlines()[0]
             problem = f"{size / 2**30:.2f} GiB of GPU memory cannot be allocated ({reason})"
@@ -216,7 +212,7 @@ class GpuTier(MemoryTier):
         """Allocate a worker's buffer in the device's memory."""
         return DeviceBuffer(size, self._torch, self._device)
 
-    def _clock(self) -> _Clock:
+    def clock(self) -> _Clock:
         """Return the stream of this thread."""
         if not hasattr(self._local, "clock"):
             self._local.clock = _Clock(self._torch, self._device)
@@ -224,32 +220,21 @@ class GpuTier(MemoryTier):
         return clock
 
     def _make_object(self, function: Callable[..., int], key: int, size: int) -> NativeObject:
-        throttle = self.engine_handle if self.is_throttled else 0
-        return _GpuObject(function, self._open_handle(), key, size, throttle, self._arena, self._clock())
+        return _GpuObject(function, self, key, size)
 
     def close(self) -> None:
         super().close()
-        self._arena = None
+        self.arena = None
 
 
 class _GpuObject(NativeObject):
     """Extents of the arena, as one object; compiled code knows where they are, and torch copies them."""
 
-    def __init__(
-        self,
-        function: Callable[..., int],
-        handle: int,
-        key: int,
-        size: int,
-        throttle: int,
-        arena: Any,
-        clock: _Clock,
-    ) -> None:
-        super().__init__(function, handle, key, size)
+    def __init__(self, function: Callable[..., int], tier: GpuTier, key: int, size: int) -> None:
+        super().__init__(function, tier, key, size)
         self._extents = self.extents()
-        self._throttle = throttle
-        self._arena = arena
-        self._clock = clock
+        self._arena = tier.arena
+        self._clock = tier.clock()
 
     def read(self, offset: int, length: int, buffer: Buffer) -> None:
         pairs = [(there, here) for here, there in self._slices(offset, length, buffer)]
@@ -281,4 +266,4 @@ class _GpuObject(NativeObject):
             self.struct.device_ns += self._clock.copy(pairs)
         except RuntimeError as error:  # of the device
             raise OSError(errno.EIO, str(error).splitlines()[0]) from None
-        self.struct.device_ns += wait_turn(self._throttle, direction, length, began)
+        self.wait_turn(direction, length, began)
