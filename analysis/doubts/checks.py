@@ -104,7 +104,7 @@ def _check_device_times(run: Evidence) -> Found:
 
 def _check_root(run: Evidence) -> Found:
     """Doubt a cache directory on the machine's own disk, for example below an empty mount point."""
-    storages = [info.storage for info in run.infos if info.storage is not None]
+    storages = [info.machine.storage for info in run.infos if info.machine.storage is not None]
     devices = {str(storage.device) for storage in storages if storage.mount_point == "/"}
     if devices and not run.stands_in:
         names = ", ".join(sorted(devices))
@@ -196,7 +196,7 @@ def _check_ranks(run: Evidence) -> Found:
     if unlike:
         text = f"its ranks ran under unlike conditions: {', '.join(unlike)}"
         yield Doubt("ranks", text, "replay all ranks with one command", invalidates=True)
-    storages = [(info.machine, info.storage or Storage()) for info in run.infos if info.machine is not None]
+    storages = [(info.machine, info.machine.storage or Storage()) for info in run.infos]
     kinds = {(machine.cpu, machine.cores, drive.filesystem, drive.device_model) for machine, drive in storages}
     if len(kinds) > 1:
         text = f"its ranks ran on {len(kinds)} kinds of machines, merged here"
@@ -215,7 +215,7 @@ def _check_size(run: Evidence) -> Found:
         return
     preconditioned = [info.precondition.gib or 0 for info in run.infos if info.precondition is not None]
     before = sum(preconditioned) * GIB
-    each = (written + before) / len({(info.host, info.device) for info in run.infos})
+    each = (written + before) / len({(info.machine.host, info.device) for info in run.infos})
     if each < DEVICE_CACHE_BYTES:
         text = f"{each / GIB:.2f} GiB written to a device: less than a drive's own cache may hold"
         advice = "replay more data than the drive's DRAM and SLC caches hold, or pass --precondition"

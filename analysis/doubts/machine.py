@@ -73,7 +73,7 @@ def check_page_cache(run: Evidence) -> Found:
     counted = run.process or run.device
     if run.stands_in or not read + run.nvme.written_bytes:
         return
-    filesystems = [info.storage.filesystem for info in run.infos if info.storage is not None]
+    filesystems = [storage.filesystem for info in run.infos if (storage := info.machine.storage)]
     memory = [name for name in filesystems if name in MEMORY_FILESYSTEMS]
     share = counted.steady_read_bytes / read if counted is not None and read else None
     if memory:

@@ -16,7 +16,7 @@ from analysis.report.systems import Gathered, Subject
 from analysis.runs.plan_order import describe_order, describe_rules
 from analysis.summary.distributions import HEADINGS
 from analysis.summary.run_summary import Summary, is_thin, note
-from replayer.schema import TIERS, Conditions, Machine, to_plain
+from replayer.schema import TIERS, Conditions, to_plain
 from tracegen.errors import format_count
 from views.answer import Column, Figure, Table
 from views.numbers import ABSENT, format_alike, format_number, format_value, get_unit_word
@@ -102,7 +102,7 @@ def _compare(name: str, facts: dict[str, Facts]) -> str:
 def _describe_hardware(run: Subject) -> Facts:
     if run.summary.prediction is not None:
         return {"profile": f"PREDICTED, not measured, with {run.summary.describe_profile()}"}
-    machine = run.run.infos[0].machine or Machine()
+    machine = run.run.infos[0].machine
     cores = format_count(machine.cores, "core") if machine.cores else ""
     memory = f"{machine.memory_bytes / GIB:,.0f} GiB of memory" if machine.memory_bytes else ""
     conditions = run.summary.conditions
@@ -283,7 +283,7 @@ def _describe_machine(run: Subject) -> dict[str, object]:
     """Describe the machine of a run's first rank; of a predicted run its profile."""
     if run.summary.prediction is not None:
         return {"profile": run.summary.describe_profile()}
-    return _flatten(to_plain(run.run.infos[0].machine or Machine()))
+    return _flatten(to_plain(run.run.infos[0].machine))
 
 
 def _describe_origin(run: Subject) -> dict[str, object]:

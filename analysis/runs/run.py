@@ -324,7 +324,7 @@ class Run:
 
     @property
     def _machines(self) -> list[Machine]:
-        return [info.machine or Machine() for info in self.infos]
+        return [info.machine for info in self.infos]
 
 
 def _common_fingerprint(fingerprints: list[str | None]) -> str | None:

@@ -205,7 +205,7 @@ def _check_environment(package: Package, trials: Trials) -> Problems:
     except InputError as error:
         yield _phrase(error, package)
         return
-    hosts = {info.host for opened in trials.values() for trial in opened for info in trial.infos}
+    hosts = {info.machine.host for opened in trials.values() for trial in opened for info in trial.infos}
     if hosts and environment.host not in hosts:
         yield f"environment.json is from {environment.host}, but the runs are from {', '.join(map(str, hosts))}"
 

@@ -20,32 +20,6 @@ from tracegen.errors import InputError, missing_package
 _NO_GPU_TIER = "pass `gpu_mem_gb=0`"
 
 
-class MissingGpuError(InputError):
-    """The device of the gpu tier cannot be used.
-
-    Args:
-        problem: why not, as a clause that names the device.
-        repair: how to make the device usable, as an imperative clause; empty if unknown.
-        alternative: how to do without the tier, as an imperative clause.
-        setting: the parameter that has the problem.
-
-    Attributes:
-        reason: the problem and its repair, without the advice to do without the tier.
-    """
-
-    def __init__(
-        self,
-        problem: str,
-        repair: str = "",
-        alternative: str = _NO_GPU_TIER,
-        *,
-        setting: str | None = None,
-    ) -> None:
-        remedy = f"{repair}, or {alternative}" if repair else alternative
-        super().__init__(problem, remedy, setting=setting)
-        self.reason = f"{problem}; {repair}" if repair else problem
-
-
 def load_torch(device: str, alternative: str = _NO_GPU_TIER) -> Any:
     """Import torch and check that it can use a device.
 
@@ -54,24 +28,21 @@ def load_torch(device: str, alternative: str = _NO_GPU_TIER) -> Any:
         alternative: how to do without the tier, as an imperative clause.
 
     Raises:
-        MissingGpuError: torch is not installed, or the device is not there.
+        InputError: torch is not installed, or the device is not there.
     """
     # torch takes more names, such as mps, whose streams and events differ.
     if not re.fullmatch(r"cpu|cuda(:\d+)?", device):
-        repair = "pass cuda or cuda:N (on ROCm, too)"
-        problem = f"{device} is not a device"
-        raise MissingGpuError(problem, repair, alternative, setting="gpu_device")
+        remedy = f"pass cuda or cuda:N (on ROCm, too), or {alternative}"
+        raise InputError(f"{device} is not a device", remedy, setting="gpu_device")
     try:
         import torch  # noqa: PLC0415 (an extra, and slow to import)
     except ImportError:
-        error = missing_package("the gpu tier", "torch", "gpu")
-        raise MissingGpuError(error.problem, error.remedy, alternative) from None
+        raise missing_package("the gpu tier", "torch", "gpu", alternative=f"or {alternative}") from None
     try:
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
-        problem = f"{device} cannot be used ({reason})"
-        raise MissingGpuError(problem, "", alternative, setting="gpu_device") from None
+        raise InputError(f"{device} cannot be used ({reason})", alternative, setting="gpu_device") from None
     return torch
 
 
@@ -83,7 +54,7 @@ def free_gpu_bytes(device: str, alternative: str = _NO_GPU_TIER) -> int:
         alternative: as of `load_torch`.
 
     Raises:
-        MissingGpuError: as `load_torch`.
+        InputError: as `load_torch`.
     """
     torch = load_torch(device, alternative)
     if device == "cpu":
@@ -95,7 +66,7 @@ def describe_gpu(device: str) -> Gpu:
     """Describe a device for run.json.
 
     Raises:
-        MissingGpuError: as `load_torch`.
+        InputError: as `load_torch`.
     """
     torch = load_torch(device)
     if device == "cpu":
@@ -183,8 +154,7 @@ class GpuTier(MemoryTier):
     """An arena of device memory, allocated when the tier opens; an object is a list of its extents.
 
     Raises:
-        MissingGpuError: as `load_torch`.
-        InputError: the device has too little free memory.
+        InputError: as `load_torch`, or the device has too little free memory.
     """
 
     is_compiled = False
