@@ -5,16 +5,18 @@ from pathlib import Path
 from typing import Final
 
 from msgspec import UNSET
+from msgspec.structs import asdict
 
 from replayer.arrangements.arrangement import SPILLOVER, WATERFALL, Arrangement
 from replayer.arrangements.loading import make_arrangement
 from replayer.models.geometry import TokenBytes
 from replayer.options.settings import Settings
+from replayer.planning.moves import GPU
 from replayer.planning.order import Order, make_reference, read_order
 from replayer.planning.pace import Demand, Pace
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.planning.trace_selection import Selection
-from replayer.record.conditions import Conditions, OrderInfo, TierSizes, WarmupCondition
+from replayer.record.conditions import Conditions, OrderInfo, PlanConditions, TierSizes, WarmupCondition
 from replayer.record.reading import read_run
 from tracegen.errors import InputError
 from tracegen.schema import Trace
@@ -22,19 +24,14 @@ from tracegen.schema import Trace
 _PRECISION: Final = 100  # decimal digits: bytes divided by 2^30 are exact
 
 
-def record_conditions(model: str, plan: Plan, settings: Settings, direct: bool | None, ranks: int) -> Conditions:
-    """Return the conditions of a run of `ranks` processes.
-
-    `direct`: whether the nvme tier bypasses the page cache; None if it is not on a disk.
-    """
+def _record_plan(model: str, plan: Plan, ranks: int) -> PlanConditions:
     options = plan.options
     arrangement = options.arrangement.to_record()
     selection = options.selection
     sizes = options.bytes_per_token
     windowed = sizes.windowed or None
     gpu, cpu, nvme = plan.usable
-    demand, devices, span = settings.demand, settings.devices, settings.span
-    return Conditions(
+    return PlanConditions(
         model=model,
         bytes_per_token=sizes.per_token,
         windowed_bytes_per_token=windowed,
@@ -53,6 +50,18 @@ def record_conditions(model: str, plan: Plan, settings: Settings, direct: bool |
         order=options.order.to_info(),
         placement="live" if options.order.kind == "live" else "planned",
         ranks=ranks,
+    )
+
+
+def record_conditions(model: str, plan: Plan, settings: Settings, direct: bool | None, ranks: int) -> Conditions:
+    """Return the conditions of a run of `ranks` processes.
+
+    `direct`: whether the nvme tier bypasses the page cache; None if it is not on a disk.
+    """
+    demand, devices, span = settings.demand, settings.devices, settings.span
+    has_gpu = plan.usable[GPU] != 0
+    return Conditions(
+        **asdict(_record_plan(model, plan, ranks)),
         workers=demand.workers,
         pace=demand.pace.kind,
         speedup=demand.pace.speedup,
@@ -74,8 +83,8 @@ def record_conditions(model: str, plan: Plan, settings: Settings, direct: bool |
         io_engine=None if direct is None else settings.io.engine,
         fsync=settings.io.fsync,
         verify=devices.verify,
-        gpu_device=devices.gpu_device if gpu != 0 else None,
-        gpu_read=devices.gpu_read if gpu != 0 else None,
+        gpu_device=devices.gpu_device if has_gpu else None,
+        gpu_read=devices.gpu_read if has_gpu else None,
         gds=devices.gds,
         throttle={tier: limit.as_dict() for tier, limit in settings.throttles.items()},
     )

@@ -175,18 +175,22 @@ def _check_parquet(path: Path, wanted: pa.Schema, what: str) -> None:
         if not _is_like(types[field.name], field.type):
             kind = "text" if field.name in (*LOG_ENUMS, "error") else field.type
             raise InputError(f"{path} is not {what}: column {field.name} is {types[field.name]}, not {kind}.")
-    _check_groups(path, about, {field.name for field in wanted if not field.nullable})
-
-
-def _check_groups(path: Path, about: pq.FileMetaData, required: set[str]) -> None:
-    """Refuse rows that would fill the memory, and nulls in required columns, as far as the statistics show them."""
     groups = [about.row_group(number) for number in range(about.num_row_groups)]
-    # A file of a few bytes may claim rows that fill the memory when they are read (a zip bomb).
+    _check_memory(path, about, groups)
+    _check_nulls(path, about, groups, {field.name for field in wanted if not field.nullable})
+
+
+def _check_memory(path: Path, about: pq.FileMetaData, groups: list[pq.RowGroupMetaData]) -> None:
+    """Refuse a file of a few bytes that claims rows that fill the memory when they are read (a zip bomb)."""
     size = path.stat().st_size
     memory = sum(group.total_byte_size for group in groups)
     if about.num_rows > size * _BYTE_ROWS or memory > about.num_rows * _ROW_BYTES + _MEMORY:
         claim = f"{path} claims {about.num_rows:,} rows in {size:,} bytes"
         raise InputError(f"{claim}: no replay writes it; copy the run anew.")
+
+
+def _check_nulls(path: Path, about: pq.FileMetaData, groups: list[pq.RowGroupMetaData], required: set[str]) -> None:
+    """Refuse nulls in required columns, as far as the statistics show them."""
     chunks = [(place, group.column(place)) for group in groups for place in range(about.num_columns)]
     for place, chunk in chunks:
         if chunk.physical_type != about.schema.column(place).physical_type:  # whose statistics end the process
