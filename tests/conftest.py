@@ -20,7 +20,7 @@ from analysis.doubts import against_trace as replanned
 from analysis.submission import begin as beginning
 from replayer.experiments import children
 from replayer.machine import description
-from replayer.record.code_digests import digest_code
+from replayer.machine.description import digest_code
 from tests.support.browser import BINARY, Browser, chromium
 from tests.support.command_line import Run, capture_here, child_here, here, run_logged_here
 from tests.support.latencies import latencies_known

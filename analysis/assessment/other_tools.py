@@ -273,7 +273,7 @@ def compare_with(summary: Summary, reference: Reference) -> Match:
 
 def _find_differences(summary: Summary, reference: Reference) -> list[str]:
     """Find why a replay and a server's run did not do the same work."""
-    model = summary.conditions.plan.model
+    model = summary.conditions.model
     reasons = [] if summary.is_valid else ["our run is not VALID"]
     if reference.model is not None and plain_model(model) != plain_model(reference.model):
         reasons.append(f"our model is {model}, theirs {reference.model}")
@@ -307,7 +307,7 @@ _UNLIKE: Final = "* different quantities: ours is storage alone (TTFB), theirs i
 def tabulate_references(summary: Summary, references: Sequence[Reference], matches: Sequence[Match]) -> Table:
     """Make the table of a replay next to servers' results."""
     ours: list[Cell] = [summary.metrics.get(metric) for _, metric in _COLUMNS.values()]
-    rows: list[list[Cell]] = [["this run", summary.conditions.plan.model, *ours]]
+    rows: list[list[Cell]] = [["this run", summary.conditions.model, *ours]]
     rows += [[one.tool, one.model, *(getattr(one, name) for name in _COLUMNS)] for one in references]
     return Table(
         name="references",

@@ -111,7 +111,7 @@ def measure_configuration(configuration: Configuration, metrics: Iterable[str]) 
     unit: Unit = "bytes" if configuration.same_plan else "tokens"
     works = {system: [read_work(trial.run, unit) for trial in own] for system, own in configuration.trials.items()}
     equal = find_equal_work(works, unit)
-    is_free = configuration.first.conditions.load.prefill_tok_s is None
+    is_free = configuration.first.conditions.prefill_tok_s is None
     # Without a speed of prefill a miss is free, and the system that misses more looks faster.
     if not equal.reason and unit == "tokens" and is_free and not equal.same_misses:
         equal = replace(equal, reason=_FREE, remedy=_PRICE)

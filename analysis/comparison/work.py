@@ -207,9 +207,9 @@ def read_work(run: Run, unit: Unit) -> Work:
     begin_ns = warm_end_ns if run.has_warmup else None
     if begin_ns is None:
         begin_ns = int(moves["start_ns"].to_numpy().min())
-    has_users = run.conditions.load.pace == "closed"
+    has_users = run.conditions.pace == "closed"
     end_ns = _find_end(moves, has_users=has_users) if cut_ns is None else cut_ns
-    has_drive = run.conditions.plan.usable_bytes.nvme != 0
+    has_drive = run.conditions.usable_bytes.nvme != 0
     # A warm-up may end after the last move.
     return Work(moves.drop("user_id"), begin_ns, max(end_ns, begin_ns + 1), cut_ns is not None, has_drive)
 

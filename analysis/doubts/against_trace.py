@@ -63,7 +63,7 @@ def plan_anew(trace: Path, place: Path, info: RunInfo, moves: Path) -> PlanInfo:
     if (has := opened.metadata.fingerprint) != (wanted := info.trace.fingerprint):
         problem = f"replayed the trace {wanted[:12]}…, but {trace} is {has[:12]}…"
         raise InputError(problem, "name the trace of the run", subject=place)
-    ops = opened.ops * (info.conditions.plan.cycles or 1)
+    ops = opened.ops * (info.conditions.cycles or 1)
     if ops > MOST_OPS:
         raise InputError(f"its plan has {ops:,} ops; at most {MOST_OPS:,} can be planned again", subject=place)
     words = ("replayer", "plan", trace, "--like", place, "--moves", moves, "--json")

@@ -85,7 +85,7 @@ def _check_device_times(run: Evidence) -> Found:
 
     For example, kv-cache.py timed only the fsync of a write: 1.03 of 3,682 ms for objects of many MB.
     """
-    if run.conditions.devices.has_simulated_nvme:
+    if run.conditions.has_simulated_nvme:
         return
     for side in ("read", "write"):
         size, count = run.values[f"nvme_{side}_bytes"], run.values[f"nvme_{side}s"]
@@ -104,7 +104,7 @@ def _check_device_times(run: Evidence) -> Found:
 
 def _check_root(run: Evidence) -> Found:
     """Doubt a cache directory on the machine's own disk, for example below an empty mount point."""
-    storages = [info.storage for info in run.infos if info.storage is not None]
+    storages = [info.machine.storage for info in run.infos if info.machine.storage is not None]
     devices = {str(storage.device) for storage in storages if storage.mount_point == "/"}
     if devices and not run.stands_in:
         names = ", ".join(sorted(devices))
@@ -144,7 +144,7 @@ def _check_plan_wait(run: Evidence) -> Found:
 
 def _check_unfinished(run: Evidence) -> Found:
     """Doubt times of requests if many were not done, or nobody knows how many."""
-    is_timed = run.conditions.load.pace != "asap" and run.values["requests"]
+    is_timed = run.conditions.pace != "asap" and run.values["requests"]
     if is_timed and run.values["unfinished_requests"] is None:
         text = "the run does not say which requests its cut left unfinished: they count as done"
         yield Doubt("unfinished requests", text, "quote rates")
@@ -164,28 +164,28 @@ def _check_workers(run: Evidence) -> Found:
     if queue_s > LATE_QUEUE * (queue_s + work_s):
         share = queue_s / (queue_s + work_s)
         text = f"moves waited {share:.0%} of their time for a worker, and the device idled {1 - busy:.0%} of its time"
-        is_limited = run.conditions.load.max_concurrent_allocs
+        is_limited = run.conditions.max_concurrent_allocs
         advice = "raise max_concurrent_allocs by --set, or --workers" if is_limited else "raise --workers"
         yield Doubt("replayer-bound", text, advice)
 
 
 def _check_emulation(run: Evidence) -> Found:
     conditions = run.conditions
-    sizes = conditions.plan.usable_bytes
-    if conditions.devices.has_simulated_nvme and sizes.nvme != 0:
-        stored = "stores nothing" if conditions.devices.layout == "null" else "is not on a drive"
-        text = f"the nvme tier is the {conditions.devices.layout} layout, which {stored}"
+    sizes = conditions.usable_bytes
+    if conditions.has_simulated_nvme and sizes.nvme != 0:
+        stored = "stores nothing" if conditions.layout == "null" else "is not on a drive"
+        text = f"the nvme tier is the {conditions.layout} layout, which {stored}"
         yield Doubt("emulated tier", text, "quote no figure of it as a device's")
-    if throttle := conditions.devices.throttle:
+    if throttle := conditions.throttle:
         text = f"{', '.join(throttle)} was slowed down on purpose"
         yield Doubt("throttled tier", text, "quote it as a what-if, not as a measurement")
-    if conditions.devices.gpu_device == "cpu" and sizes.gpu != 0:
+    if conditions.gpu_device == "cpu" and sizes.gpu != 0:
         text = "the gpu tier was in host memory (--gpu-device cpu)"
         yield Doubt("emulated tier", text, "quote no figure of it as a GPU's")
 
 
 def _check_comparison(run: Evidence) -> Found:
-    if run.conditions.devices.verify == "off":
+    if run.conditions.verify == "off":
         text = "the bytes read were not compared with the bytes written"
         yield Doubt("verification off", text, "replay with --verify stamps")
 
@@ -196,7 +196,7 @@ def _check_ranks(run: Evidence) -> Found:
     if unlike:
         text = f"its ranks ran under unlike conditions: {', '.join(unlike)}"
         yield Doubt("ranks", text, "replay all ranks with one command", invalidates=True)
-    storages = [(info.machine, info.storage or Storage()) for info in run.infos if info.machine is not None]
+    storages = [(info.machine, info.machine.storage or Storage()) for info in run.infos]
     kinds = {(machine.cpu, machine.cores, drive.filesystem, drive.device_model) for machine, drive in storages}
     if len(kinds) > 1:
         text = f"its ranks ran on {len(kinds)} kinds of machines, merged here"
@@ -205,7 +205,7 @@ def _check_ranks(run: Evidence) -> Found:
 
 def _unlike(conditions: Conditions, others: Conditions) -> list[str]:
     """Return the names of the conditions that two ranks do not share, except the number of their part."""
-    first, second = (to_plain(each) | {"part": (each.plan.part or (0, 1))[1]} for each in (conditions, others))
+    first, second = (to_plain(each) | {"part": (each.part or (0, 1))[1]} for each in (conditions, others))
     return [name for name in first | second if first.get(name) != second.get(name)]
 
 
@@ -215,7 +215,7 @@ def _check_size(run: Evidence) -> Found:
         return
     preconditioned = [info.precondition.gib or 0 for info in run.infos if info.precondition is not None]
     before = sum(preconditioned) * GIB
-    each = (written + before) / len({(info.host, info.device) for info in run.infos})
+    each = (written + before) / len({(info.machine.host, info.device) for info in run.infos})
     if each < DEVICE_CACHE_BYTES:
         text = f"{each / GIB:.2f} GiB written to a device: less than a drive's own cache may hold"
         advice = "replay more data than the drive's DRAM and SLC caches hold, or pass --precondition"

@@ -46,7 +46,7 @@ class Evidence:
     @property
     def stands_in(self) -> bool:
         """Whether the nvme tier is emulated or throttled: its figures are not those of a device."""
-        return self.conditions.devices.has_simulated_nvme or "nvme" in (self.conditions.devices.throttle or {})
+        return self.conditions.has_simulated_nvme or "nvme" in (self.conditions.throttle or {})
 
     @cached_property
     def nvme(self) -> Moved:

@@ -69,7 +69,7 @@ def _impossible_rows(info: RunInfo) -> dict[str, pl.Expr]:
     """Return tests for rows that no replay writes, by description."""
     shapes = [col("move").is_in(moves) & ~shape for moves, shape in _SHAPE.items()]
     least = [col("least")]
-    if not info.conditions.devices.gds:  # cuFile's clock differs from the host's, and from a GPU's
+    if not info.conditions.gds:  # cuFile's clock differs from the host's, and from a GPU's
         for side, tier in (("read", "from_tier"), ("write", "to_tier")):
             least.append(pl.when(col(tier) != "gpu").then(f"least_host_{side}_ns"))
     too_much = (
@@ -143,7 +143,7 @@ def _compare_times(rank: RankDirectory, last_ns: int) -> Iterator[str]:
 def _compare_with_plan(info: RunInfo) -> Iterator[str]:
     """Compare what a run that was not cut executed with its plan: it must be all of it."""
     conditions, plan = info.conditions, info.plan
-    if info.cut_s is not None or plan is None or (conditions.span.ops is not None and conditions.span.ops < plan.ops):
+    if info.cut_s is not None or plan is None or (conditions.ops is not None and conditions.ops < plan.ops):
         return
     planned, executed = flatten_totals(plan), flatten_totals(info.executed)
     if any(planned.get(name, count) != count for name, count in executed.items()):
@@ -151,7 +151,7 @@ def _compare_with_plan(info: RunInfo) -> Iterator[str]:
     if len({info.plan_fingerprint, info.executed_fingerprint} - {None}) > 1:
         yield "run.json says that the whole plan was executed, but names another fingerprint than the plan's"
     # Positions in the trace's order count ops that `users` left out.
-    ops = (info.trace.ops or 0) * (conditions.plan.cycles or 1)
+    ops = (info.trace.ops or 0) * (conditions.cycles or 1)
     if info.executed_ops not in (None, plan.ops, ops):
         yield f"run.json says that the whole plan was executed, but names {info.executed_ops:,} ops of {plan.ops:,}"
 
@@ -172,7 +172,7 @@ def compare_fingerprint(place: Path, info: RunInfo) -> Iterator[str]:
     """Compare the plan fingerprint of a process' rows, and its checkpoints, with those of run.json."""
     planned = None if info.plan is None else info.plan.plan_checkpoints
     version = PLAN_VERSION if kind_of(info.conditions) == "trace" else ORDERED_PLAN_VERSION
-    if info.conditions.plan.rules is not None:
+    if info.conditions.rules is not None:
         version = ARRANGED_PLAN_VERSION
     fingerprint, checkpoints = fingerprint_rows(scan(parts(place)), info.executed_ops, len(planned or ()) + 1, version)
     if info.executed_fingerprint not in (None, fingerprint):

@@ -93,14 +93,14 @@ def check_limits(run: Evidence) -> Found:
 
 def _list_figures(run: Evidence) -> dict[str, Any]:
     """Return the metrics and what LIMITS need beside them; None where a limit does not apply."""
-    values, load = run.values, run.conditions.load
-    asked_s, steal_cpu = run.conditions.span.duration_s, values["steal_cpu"] or 0
+    values = run.values
+    asked_s, steal_cpu = run.conditions.duration_s, values["steal_cpu"] or 0
     io_s = values["device_s"] + values["host_s"]
     moved = Moved(0, 0, 0) if run.device is None else run.device
     foreign = values["foreign_io_share"]
     return {
         **values,
-        "late_s": (values["lateness_p99_ms"] or 0) / 1e3 if load.pace == "open" else None,
+        "late_s": (values["lateness_p99_ms"] or 0) / 1e3 if run.conditions.pace == "open" else None,
         "host_cores": run.opened.host_cores,
         "steal": f", other machines took {steal_cpu:.2f} (steal)" if steal_cpu >= 0.005 else "",
         "own_drive_foreign_share": None if run.stands_in else foreign,

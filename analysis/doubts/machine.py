@@ -36,7 +36,7 @@ def check_pauses(run: Evidence) -> Found:
 
 def check_cpu_waits(run: Evidence) -> Found:
     """Doubt device times that include waits of workers for a CPU."""
-    if run.conditions.devices.has_simulated_nvme and run.conditions.plan.usable_bytes.nvme != 0:
+    if run.conditions.has_simulated_nvme and run.conditions.usable_bytes.nvme != 0:
         return  # its moves take no time to wait in
     values = run.values
     share = values["run_delay_share"]
@@ -73,13 +73,13 @@ def check_page_cache(run: Evidence) -> Found:
     counted = run.process or run.device
     if run.stands_in or not read + run.nvme.written_bytes:
         return
-    filesystems = [info.storage.filesystem for info in run.infos if info.storage is not None]
+    filesystems = [storage.filesystem for info in run.infos if (storage := info.machine.storage)]
     memory = [name for name in filesystems if name in MEMORY_FILESYSTEMS]
     share = counted.steady_read_bytes / read if counted is not None and read else None
     if memory:
         text = f"the nvme tier was in memory, on {memory[0]}"
         yield Doubt("page cache", text, "pass a --cache-dir on a disk", invalidates=True)
-    elif run.conditions.devices.direct is False:
+    elif run.conditions.direct is False:
         delivered = f"; devices delivered {share:.0%} of its reads" if share is not None else ""
         text = f"the nvme tier was read and written through the page cache{delivered}"
         advice = "replay with --direct on; these are times of memory"
@@ -105,7 +105,7 @@ def check_counters(run: Evidence) -> Found:
     written = run.nvme.written_bytes
     if written and device.written_bytes < CACHED_SHARE * written:
         text = f"the device took {device.written_bytes / written:.0%} of what the nvme tier wrote before the run ended"
-        if run.conditions.devices.direct:
+        if run.conditions.direct:
             advice = "the run claims O_DIRECT: look with iostat at the device under the cache directory"
         else:
             advice = "a cache still holds the rest: pass --direct on or --fsync data, or replay longer"
@@ -131,7 +131,7 @@ def _check_surplus(run: Evidence, device: Moved) -> Found:
 def check_steadiness(run: Evidence) -> Found:
     """Doubt a run whose throughput or P95 still changed inside its window."""
     steadiness = run.steadiness
-    if run.conditions.span.begins_steady:
+    if run.conditions.begins_steady:
         if run.opened.steady_ns is None:
             why = "is too short to tell" if steadiness is None else "never was steady"
             text = f"the run {why}: all of it is measured"

@@ -42,7 +42,7 @@ def describe_errors(kind: str, conditions: Conditions | None = None) -> str:
     """
     if kind != "measured":
         return "No prediction from published figures was compared with a replay."
-    is_throttled = conditions is not None and "nvme" in (conditions.devices.throttle or {})
+    is_throttled = conditions is not None and "nvme" in (conditions.throttle or {})
     first = 0 if conditions is None or is_throttled else 1
     parts = (
         f"{tier} were off by {median:.0%} (median), nine of ten by at most {most:.0%}"
@@ -72,6 +72,6 @@ def check_profile(run: Evidence) -> Found:
             text,
             "measure the device with `replayer profile`, or say so next to every figure",
         )
-    elif run.conditions.devices.direct is False and run.nvme.read_bytes + run.nvme.written_bytes:
+    elif run.conditions.direct is False and run.nvme.read_bytes + run.nvme.written_bytes:
         text = f"the profile {info.profile} was measured through the page cache"
         yield Doubt("page cache", text, "measure a profile with direct I/O: these are times of memory")

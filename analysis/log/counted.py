@@ -64,10 +64,10 @@ def bound_requests(
         cut_ns: the cut; None: there was none.
     """
     conditions = infos[0].conditions
-    timed = conditions.load.pace != "asap"
+    timed = conditions.pace != "asap"
     due_from_ns = None
-    asked = conditions.span.warmup
-    if timed and asked is not None and (asked.s or conditions.span.begins_steady):
+    asked = conditions.warmup
+    if timed and asked is not None and (asked.s or conditions.begins_steady):
         due_from_ns = _ENDLESS if warm_end_ns is None else warm_end_ns
     if any(info.unfinished is None and info.cut_s is not None for info in infos):
         return RequestBounds(timed, due_from_ns, cut_ns)

@@ -107,7 +107,7 @@ def _make_title(data: Gathered) -> str:
         return ", ".join(systems[:3]) + more
     run = data.valid[systems[0]][0]
     name = systems[0] if len(data.runs) > 1 else run.name
-    place = f"on {run.drive}" if run.drive else f"of {run.summary.conditions.plan.model}"
+    place = f"on {run.drive}" if run.drive else f"of {run.summary.conditions.model}"
     return f"{name}: KV cache {place}"
 
 

@@ -166,8 +166,8 @@ def is_one_curve(found: LoadCurves | None, data: Gathered) -> bool:
 def _find_value(summary: Summary, axis: LoadAxis) -> float | None:
     if axis == "users":
         return summary.users
-    load = summary.conditions.load
-    return (load.speedup or 1.0) if load.pace == "open" else None
+    conditions = summary.conditions
+    return (conditions.speedup or 1.0) if conditions.pace == "open" else None
 
 
 def _make_points(runs: Sequence[Subject], axis: LoadAxis) -> list[LoadPoint]:

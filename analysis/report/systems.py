@@ -269,7 +269,7 @@ def name_runs(runs: Sequence[Subject]) -> list[str]:
     keys = []
     for run in runs:
         summary = run.summary
-        ops = summary.executed_ops if summary.conditions.span.duration_s is None else None
+        ops = summary.executed_ops if summary.conditions.duration_s is None else None
         keys.append(str((run.label, summary.configuration, ops, summary.machine, run.drive)))
     # Labels, conditions and machines make systems; what is left are trials.
     groups = group_runs(runs, keys)

@@ -16,7 +16,7 @@ from analysis.report.systems import Gathered, Subject
 from analysis.runs.plan_order import describe_order, describe_rules
 from analysis.summary.distributions import HEADINGS
 from analysis.summary.run_summary import Summary, is_thin, note
-from replayer.schema import TIERS, Conditions, Machine, to_plain
+from replayer.schema import TIERS, Conditions, to_plain
 from tracegen.errors import format_count
 from views.answer import Column, Figure, Table
 from views.numbers import ABSENT, format_alike, format_number, format_value, get_unit_word
@@ -102,12 +102,12 @@ def _compare(name: str, facts: dict[str, Facts]) -> str:
 def _describe_hardware(run: Subject) -> Facts:
     if run.summary.prediction is not None:
         return {"profile": f"PREDICTED, not measured, with {run.summary.describe_profile()}"}
-    machine = run.run.infos[0].machine or Machine()
+    machine = run.run.infos[0].machine
     cores = format_count(machine.cores, "core") if machine.cores else ""
     memory = f"{machine.memory_bytes / GIB:,.0f} GiB of memory" if machine.memory_bytes else ""
     conditions = run.summary.conditions
     slowing = describe_condition("throttle", write_conditions(conditions)["throttle"])
-    ranks = conditions.plan.ranks or 1
+    ranks = conditions.ranks or 1
     return {
         "drive": _describe_drive(run),
         "slowing": "" if slowing == "none" else f"slowed to {slowing}",
@@ -120,10 +120,10 @@ def _describe_hardware(run: Subject) -> Facts:
 def _describe_drive(run: Subject) -> str:
     """Describe the drive of the nvme tier, or what stands in for it."""
     conditions, storage = run.summary.conditions, run.summary.storage
-    if conditions.plan.usable_bytes.nvme == 0:
+    if conditions.usable_bytes.nvme == 0:
         return "no nvme tier"
-    if storage is None or conditions.devices.has_simulated_nvme:
-        layout = f" (layout {conditions.devices.layout})" if conditions.devices.layout else ""
+    if storage is None or conditions.has_simulated_nvme:
+        layout = f" (layout {conditions.layout})" if conditions.layout else ""
         return f"no drive, an emulated nvme tier{layout}"
     names = [storage.device_model or "drive of unknown model", storage.device, storage.filesystem]
     return ", ".join(filter(None, names))
@@ -133,17 +133,17 @@ def _describe_workload(run: Subject) -> Facts:
     summary = run.summary
     conditions = summary.conditions
     requests = summary.metrics["requests"]
-    speedup = conditions.load.speedup
-    is_plain = conditions.load.pace == "asap" or speedup in (None, 1)
+    speedup = conditions.speedup
+    is_plain = conditions.pace == "asap" or speedup in (None, 1)
     return {
-        "model": conditions.plan.model,
+        "model": conditions.model,
         "caches": _list_caches(conditions),
         "workload": _describe_trace(run),
         "cut": summary.cut or "",
         "requests": format_count(int(requests), "request") if requests else "",
         "users": format_count(summary.users, "user") if summary.users else "",
-        "pace": f"pace {conditions.load.pace}" + ("" if is_plain else f" at {speedup:g} × speed"),
-        "workers": format_count(conditions.load.workers, "worker"),
+        "pace": f"pace {conditions.pace}" + ("" if is_plain else f" at {speedup:g} × speed"),
+        "workers": format_count(conditions.workers, "worker"),
         "order": describe_order(conditions),
         "rules": f"rules of {describe_rules(conditions)}",
     }
@@ -283,7 +283,7 @@ def _describe_machine(run: Subject) -> dict[str, object]:
     """Describe the machine of a run's first rank; of a predicted run its profile."""
     if run.summary.prediction is not None:
         return {"profile": run.summary.describe_profile()}
-    return _flatten(to_plain(run.run.infos[0].machine or Machine()))
+    return _flatten(to_plain(run.run.infos[0].machine))
 
 
 def _describe_origin(run: Subject) -> dict[str, object]:

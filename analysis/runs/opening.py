@@ -49,7 +49,7 @@ def _put_on_one_clock(path: Path, ranks: list[RankDirectory]) -> list[RankDirect
 def _open_single(path: Path) -> Run:
     """Open the run directory of one process, which may be one rank of a run."""
     rank = _open_rank(path)
-    size = rank.info.conditions.plan.ranks or 1
+    size = rank.info.conditions.ranks or 1
     doubts = [] if size == 1 else [_doubt_ranks(f"this is one of {size} ranks; the others are left out")]
     return Run(path, [rank], doubts)
 
@@ -72,7 +72,7 @@ def _open_ranks(path: Path, size: int) -> tuple[list[RankDirectory], list[Doubt]
             doubts.append(_doubt_ranks(f"rank {number} of {size} is missing: {_describe(error)}"))
             continue
         ranks.append(rank)
-        if (rank.info.rank, rank.info.conditions.plan.ranks or size) != (number, size):
+        if (rank.info.rank, rank.info.conditions.ranks or size) != (number, size):
             doubts.append(_doubt_ranks(f"{place.name} is not rank {number} of {size}: it comes from another run"))
     return ranks, doubts
 

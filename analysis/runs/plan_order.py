@@ -5,12 +5,12 @@ from replayer.schema import Conditions
 
 def kind_of(conditions: Conditions) -> str:
     """Return the kind of the order: trace, reference, run or live."""
-    return "trace" if conditions.plan.order is None else conditions.plan.order.kind
+    return "trace" if conditions.order is None else conditions.order.kind
 
 
 def is_inclusive(conditions: Conditions) -> bool:
     """Return whether several tiers may hold an object at a time."""
-    rules = conditions.plan.rules or {}
+    rules = conditions.rules or {}
     return rules.get("copies") == "inclusive"
 
 
@@ -19,15 +19,15 @@ def has_chunks(conditions: Conditions) -> bool:
 
     Then an object's bytes are not those of its tokens, and a hit may compute some of them again.
     """
-    rules = conditions.plan.rules or {}
+    rules = conditions.rules or {}
     return bool(rules.get("chunk_tokens") or rules.get("unsaved_tokens"))
 
 
 def describe_rules(conditions: Conditions) -> str:
     """Describe the arrangement of a run; its rules in full are in run.json."""
-    name = conditions.plan.arrangement or "waterfall"
-    if conditions.plan.rules is None:
-        return f"{name}, promoting" if conditions.plan.promote else name
+    name = conditions.arrangement or "waterfall"
+    if conditions.rules is None:
+        return f"{name}, promoting" if conditions.promote else name
     copies = "inclusive" if is_inclusive(conditions) else "exclusive"
     return f"{name} ({copies}, rules in run.json)"
 
@@ -35,7 +35,7 @@ def describe_rules(conditions: Conditions) -> str:
 def describe_order(conditions: Conditions) -> str:
     """Describe the order in words, for tables and reports."""
     kind = kind_of(conditions)
-    name = None if conditions.plan.order is None else conditions.plan.order.name
+    name = None if conditions.order is None else conditions.order.name
     descriptions = {
         "trace": "planned in trace order",
         "reference": f"planned by reference {name}",

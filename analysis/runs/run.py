@@ -150,8 +150,7 @@ class Run:
     def conditions(self) -> Conditions:
         """The conditions that all ranks share, with the number of ranks."""
         conditions = self.infos[0].conditions
-        planned = msgspec.structs.replace(conditions.plan, ranks=max(self.expected, conditions.plan.ranks or 1))
-        return msgspec.structs.replace(conditions, plan=planned)
+        return msgspec.structs.replace(conditions, ranks=max(self.expected, conditions.ranks or 1))
 
     @property
     def ended_ns(self) -> list[int | None]:
@@ -164,7 +163,7 @@ class Run:
     @property
     def users(self) -> int | None:
         """The number of users; None if run.json does not name it."""
-        return self.conditions.plan.users or (self.infos[0].trace.counts or {}).get("users")
+        return self.conditions.users or (self.infos[0].trace.counts or {}).get("users")
 
     @property
     def status(self) -> Status:
@@ -241,7 +240,7 @@ class Run:
     @cached_property
     def steady_ns(self) -> int | None:
         """The time from which the run was steady, if its window begins then."""
-        if not self.conditions.span.begins_steady:
+        if not self.conditions.begins_steady:
             return None
         rows, cells = self.shifted_rows(), self._shifted_cells()
         warm_end_ns, cut_ns = self._recorded_bounds_ns
@@ -260,11 +259,11 @@ class Run:
             rows = [stretch.with_columns(warmup=col("start_ns") < warm_end_ns) for stretch in rows]
         return Log(
             rows,
-            token_ns=round((self.conditions.load.token_ms or 0) * 1e6),
+            token_ns=round((self.conditions.token_ms or 0) * 1e6),
             warm_end_ns=warm_end_ns,
             cut_ns=cut_ns,
             request_bounds=bound_requests(self.infos, [rank.shift_ns for rank in self.ranks], warm_end_ns, cut_ns),
-            workers=sum(info.conditions.load.workers for info in self.infos),
+            workers=sum(info.conditions.workers for info in self.infos),
             device=self.device.lazy(),
             cores=sum({machine.host: machine.cores or 1 for machine in self._machines}.values()),
             host_cores=self.host_cores,
@@ -302,7 +301,7 @@ class Run:
     @property
     def has_warmup(self) -> bool:
         """Whether metrics leave out a start of the run."""
-        warmup = self.conditions.span.warmup
+        warmup = self.conditions.warmup
         return self.steady_ns is not None or (warmup is not None and bool(warmup.ops or warmup.s))
 
     @cached_property
@@ -325,7 +324,7 @@ class Run:
 
     @property
     def _machines(self) -> list[Machine]:
-        return [info.machine or Machine() for info in self.infos]
+        return [info.machine for info in self.infos]
 
 
 def _common_fingerprint(fingerprints: list[str | None]) -> str | None:

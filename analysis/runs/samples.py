@@ -9,7 +9,7 @@ import polars as pl
 from polars import col
 
 from analysis.log.log import DEVICE_COLUMNS
-from replayer.schema import DEVICE_SCHEMA, Machine, RunInfo
+from replayer.schema import DEVICE_SCHEMA, RunInfo
 from tracegen.errors import InputError
 
 _MOST: Final = 1 << 56  # bytes, ns and requests of an interval: their sums stay below 2^63
@@ -62,7 +62,7 @@ _PLACED: Final = pl.Schema({**DEVICE_COLUMNS, "device": pl.String(), "last_ns": 
 
 def place_samples(samples: pl.DataFrame, info: RunInfo, rank: int, shift_ns: int) -> pl.DataFrame:
     """Move the samples of a rank to the common clock, and add its number, host and device."""
-    machine = info.machine or Machine()
+    machine = info.machine
     own = samples.with_columns(
         col("time_ns") + shift_ns,
         rank=pl.lit(rank),

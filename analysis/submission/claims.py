@@ -136,7 +136,7 @@ def sum_option(option: Option, trials: Sequence[PackagedTrial]) -> dict[str, Any
         mlperf[theirs] = None if value is None else value * factor
     return {
         "title": option.title,
-        "model": trials[0].run.conditions.plan.model,
+        "model": trials[0].run.conditions.model,
         "rank_count": max(len(claim["ranks"]) for claim in claims),
         "trial_count": len(claims),
         **mlperf,

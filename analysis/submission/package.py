@@ -163,7 +163,7 @@ def _copy_replays(staged: Package, replays: _Replays, work: Path) -> None:
     infos = {trial: open_run(trial).infos[0] for trials in replays.values() for trial in trials}
     began = datetime.fromisoformat(min(str(info.started) for info in infos.values()))
     for trial, info in infos.items():
-        model = staged.results / "kv_cache" / name_model_folder(info.conditions.plan.model)
+        model = staged.results / "kv_cache" / name_model_folder(info.conditions.model)
         place = model / "run" / began.strftime("%Y%m%d_%H%M%S") / trial.parent.name
         _copy_trial(trial, place / trial.name)
         shutil.copyfile(_console_log(trial), place / _console_log(trial).name)

@@ -15,7 +15,7 @@ from analysis.submission.claims import PackagedTrial, Trials
 from analysis.submission.package_tree import Package, list_ranks
 from analysis.submission.rules import SEED, Option, find_pin
 from analysis.summary.across_runs import add_shared_doubts
-from replayer.schema import Machine, RunInfo, Storage, TraceInfo, to_plain
+from replayer.schema import RunInfo, Storage, TraceInfo, to_plain
 from tracegen.errors import InputError
 from tracegen.progress import Progress
 
@@ -78,7 +78,7 @@ def check_system(trials: Trials) -> Problems:
         for doubt in summary.doubts:
             if doubt.kind in ("copies", "unlike machines"):
                 yield f"trials are not separate replays on one system: {doubt.text}"
-    machines = [(info.machine or Machine(), info.storage or Storage()) for trial in opened for info in trial.infos]
+    machines = [(info.machine, info.machine.storage or Storage()) for trial in opened for info in trial.infos]
     systems = dict.fromkeys(
         f"{machine.cpu}, {storage.device_model}, release {(machine.packages or {}).get('kv-tier-bench')}"
         for machine, storage in machines

@@ -205,7 +205,7 @@ def _check_environment(package: Package, trials: Trials) -> Problems:
     except InputError as error:
         yield _phrase(error, package)
         return
-    hosts = {info.host for opened in trials.values() for trial in opened for info in trial.infos}
+    hosts = {info.machine.host for opened in trials.values() for trial in opened for info in trial.infos}
     if hosts and environment.host not in hosts:
         yield f"environment.json is from {environment.host}, but the runs are from {', '.join(map(str, hosts))}"
 
@@ -224,6 +224,6 @@ def _check_claims(package: Package, trials: Trials) -> Problems:
         for difference in find_differences(claimed, computed):
             yield f"{path.relative_to(package.top)}: {difference}"
         for option, (first, *_) in own.items():
-            model, folder = name_model_folder(first.run.conditions.plan.model), run.parents[1].name
+            model, folder = name_model_folder(first.run.conditions.model), run.parents[1].name
             if model != folder:
                 yield f"{option} is in the directory of model {folder}, but its model is {model}"

@@ -82,20 +82,20 @@ def _list_subject(summary: Summary, *, has_name: bool) -> Iterator[str]:
     conditions = summary.conditions
     tiers = (
         f"{tier} {'unlimited' if size is None else f'{size / GIB:.3g} GiB usable'}"
-        for tier, size in asdict(conditions.plan.usable_bytes).items()
+        for tier, size in asdict(conditions.usable_bytes).items()
         if size != 0
     )
-    ranks = f"{conditions.plan.ranks} ranks of " if (conditions.plan.ranks or 1) > 1 else ""
-    direct = {True: "O_DIRECT", False: "page cache", None: ""}[conditions.devices.direct]
+    ranks = f"{conditions.ranks} ranks of " if (conditions.ranks or 1) > 1 else ""
+    direct = {True: "O_DIRECT", False: "page cache", None: ""}[conditions.direct]
     yield (f"{summary.run}: " if has_name else "") + "; ".join(
         filter(
             None,
             (
-                f"{conditions.plan.model} at {conditions.plan.bytes_per_token:,} bytes per token",
+                f"{conditions.model} at {conditions.bytes_per_token:,} bytes per token",
                 ", ".join(tiers),
-                f"{ranks}{format_count(conditions.load.workers, 'worker')}, pace {conditions.load.pace}",
+                f"{ranks}{format_count(conditions.workers, 'worker')}, pace {conditions.pace}",
                 f"{describe_order(conditions)}, arrangement {describe_rules(conditions)}",
-                ", ".join(filter(None, (direct, f"verify {conditions.devices.verify}"))),
+                ", ".join(filter(None, (direct, f"verify {conditions.verify}"))),
                 f"nvme tier on {drive(summary.storage)}" if summary.storage else "",
                 summary.cut,
             ),
@@ -160,7 +160,7 @@ def _matters(name: str, summary: Summary) -> bool:
     value, metric = summary.values[name], describe(name)
     if value is None:
         value = summary.more_than.get(name)
-    is_scheduled = summary.conditions.load.pace == "open"
+    is_scheduled = summary.conditions.pace == "open"
     if metric.family == "lateness_{stat}_ms" and not is_scheduled:
         return False
     if name in ("drain_s", "drained_bytes") and not summary.cut is not None:
@@ -182,7 +182,7 @@ def _list_notes(summaries: Sequence[Summary]) -> list[str]:
     notes = note(names, [summary.metrics for summary in summaries])
     if any(summary.more_than for summary in summaries):
         notes.append("> …: more than that: requests of the first half of the window were not done.")
-    if any(summary.conditions.load.pace == "asap" for summary in summaries):
+    if any(summary.conditions.pace == "asap" for summary in summaries):
         notes.append(
             "No times per request under pace asap: the whole window is due at once, so they would be times of the"
             " replayer's own queue. Replay with --pace closed or open to measure them."
@@ -197,8 +197,8 @@ def _list_notes(summaries: Sequence[Summary]) -> list[str]:
 def _describe_pace(summary: Summary) -> str:
     """Describe the pace at which the run wrote; only pace open keeps the workload's times."""
     conditions = summary.conditions
-    speedup = conditions.load.speedup or 1.0
-    if conditions.load.pace != "open":
+    speedup = conditions.speedup or 1.0
+    if conditions.pace != "open":
         return "the replay's pace, which is not the workload's (`replayer plan` prints that of the trace's own times)"
     return "the workload's own pace" if speedup == 1 else f"{speedup:g} times the workload's own pace"
 

@@ -21,7 +21,7 @@ from analysis.metrics.waits import find_lower_bounds
 from analysis.runs.opening import open_run
 from analysis.runs.run import Doubt, Run
 from analysis.summary.run_summary import MachineName, Summary
-from replayer.schema import Machine, RunInfo, Window, describe_cut
+from replayer.schema import RunInfo, Window, describe_cut
 from tracegen.errors import InputError
 from tracegen.progress import Progress, ignore_progress
 
@@ -130,7 +130,7 @@ def judge(run: Run, log: Log, progress: Progress = ignore_progress) -> Summary:
     found = checks.sort_doubts([*run.doubts, *contradictions, *checks.find_doubts(evidence)])
     bottleneck = values.pop("bottleneck")  # a word among numbers
     first = run.infos[0]
-    machine = first.machine or Machine()
+    machine = first.machine
     name = MachineName(machine.host, machine.cpu, machine.cores, first.device)
     is_measured = first.prediction is None
     if first.prediction is not None:  # the machine that computed it does not matter
@@ -149,7 +149,7 @@ def judge(run: Run, log: Log, progress: Progress = ignore_progress) -> Summary:
         ended_ns=run.ended_ns,
         machine=name,
         host_cores=run.host_cores if is_measured else None,
-        storage=first.storage if is_measured else None,
+        storage=machine.storage if is_measured else None,
         metrics=values,
         bottleneck=bottleneck,
         prediction=evidence.prediction,

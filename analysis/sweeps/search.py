@@ -9,7 +9,7 @@ import polars as pl
 
 from analysis.doubts.predictions import describe_errors
 from analysis.metrics.catalogue import CATALOGUE
-from replayer.schema import Machine, drive, read_run
+from replayer.schema import drive, read_run
 from tracegen.errors import InputError, ToolError, format_count
 from views.answer import Answer, Axis, Chart, Column, DoubtLine, Figure, Rule, Table
 from views.numbers import format_value
@@ -200,9 +200,9 @@ def _describe_machine(search: SearchContent, folder: Path) -> str:
             info = read_run(folder.joinpath(*Path(run).parts[-2:]))
         except (ToolError, OSError):
             continue
-        machine = info.machine or Machine()
+        machine = info.machine
         cores = f"{machine.cores} cores" if machine.cores else ""
-        storage = drive(info.storage) if info.storage else ""
+        storage = drive(machine.storage) if machine.storage else ""
         return ", ".join(filter(None, (machine.cpu, cores, storage)))
     return ""
 

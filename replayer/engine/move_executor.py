@@ -13,7 +13,7 @@ from replayer.bindings.faults import CorruptionError, make_fault
 from replayer.planning.executing import VERIFY
 from replayer.planning.moves import DELETE, DEMOTE, DROP, HIT, PROMOTE
 from replayer.record.columns import STATUSES
-from replayer.tiers.base import Buffer, HostBuffer, OpenObject, Tier, align_up
+from replayer.tiers.base import Buffer, DeviceMemory, HostBuffer, OpenObject, Tier, align_up
 from replayer.tiers.payload import Payload
 
 OK, ERROR, UPSTREAM = range(len(STATUSES))
@@ -41,7 +41,7 @@ class Staging:
         self,
         chunk: int,
         make: Callable[[int], HostBuffer] = HostBuffer,
-        on_device: Buffer | None = None,
+        on_device: DeviceMemory | None = None,
         device_reads: frozenset[int] = frozenset(),
         device_writes: frozenset[int] = frozenset(),
     ) -> None:
@@ -81,7 +81,7 @@ class MoveExecutor:
         self._tiers = tiers
         self._payload = payload
         self._verifies = verify != VERIFY["off"]
-        self._compare = payload.check_bytes if verify == VERIFY["full"] else payload.check_stamps
+        self._every_byte = verify == VERIFY["full"]
 
     def run(self, job: Job, staging: Staging) -> None:
         """Make one move; an I/O error or a wrong byte is noted in the job, not raised."""
@@ -175,7 +175,7 @@ class MoveExecutor:
             if offset:
                 self._prepare(job, offset, length, staging.host)
             began = clock()
-            if buffer.is_on_device:
+            if not isinstance(buffer, HostBuffer):
                 buffer.copy_from_host(staging.host, align_up(length))
                 job.verify_ns += clock() - began
                 began = clock()
@@ -204,8 +204,9 @@ class MoveExecutor:
             CorruptionError: they are not the bytes written.
         """
         began = clock()
-        buffer.copy_to_host(host, length)
-        problem = self._compare(host.words, job.key, offset, length)
+        if not isinstance(buffer, HostBuffer):
+            buffer.copy_to_host(host, length)
+        problem = self._payload.check(host.words, job.key, offset, length, every_byte=self._every_byte)
         job.verify_ns += clock() - began
         if problem:
             raise CorruptionError(errno.EIO, problem)

@@ -15,6 +15,7 @@ from replayer.options.types import UNLIMITED
 from replayer.planning.plan import Plan
 from replayer.tiers import gpu
 from tracegen import memory
+from tracegen.errors import InputError
 from tracegen.schema import Trace
 
 # The tiers by the settings of their sizes
@@ -48,8 +49,8 @@ def find_room(cache_dir: Path | None, gpu_device: str) -> Room:
     free = {"gpu": 0, "cpu": memory.available().bytes, "nvme": 0}
     try:
         free["gpu"] = gpu.free_gpu_bytes(gpu_device)
-    except gpu.MissingGpuError as error:
-        absent["gpu"] = error.reason.removesuffix(".")
+    except InputError as error:
+        absent["gpu"] = f"{error.problem}; {error.remedy}"
     if cache_dir is None:
         absent["nvme"] = "no cache directory is named"
     else:
@@ -111,4 +112,4 @@ def measure_held_bytes(trace: Path, flags: Sequence[str]) -> int:
         "cycles": 1,
     }
     _, options = resolve_plan(opened, overlay_recipe(opened, {**parse_words(flags), **alone}))
-    return Plan(opened, options).simulate().peak_bytes.nvme or 0
+    return Plan(opened, options).simulate().peak_bytes.nvme

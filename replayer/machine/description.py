@@ -1,18 +1,19 @@
 """The description of the machine in run.json: CPU, memory, kernel, versions, storage."""
 
+import hashlib
 import os
 import platform
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
-from replayer.record.code_digests import digest_code
 from replayer.record.run_parts import Machine, Storage
 from tracegen.control_groups import list_mounts
 from tracegen.memory import meminfo
 
 BLOCKS: Final = Path("/sys/dev/block")
-PACKAGES = ("kv-tier-bench", "numpy", "polars", "pyarrow")
+_OWN: Final = ("tracegen", "replayer", "analysis")
+_OTHERS: Final = ("kv-tier-bench", "numpy", "polars", "pyarrow")
 
 
 def describe() -> Machine:
@@ -25,7 +26,7 @@ def describe() -> Machine:
         memory_bytes=meminfo("MemTotal"),
         kernel=f"{platform.system()} {platform.release()} {platform.machine()}",
         python=platform.python_version(),
-        packages={name: version(name) for name in PACKAGES},
+        packages={name: version(name) for name in _OTHERS},
         code_sha256=digest_code("*.py"),
         core_sha256=digest_code("*.so"),
     )
@@ -93,3 +94,16 @@ def _field(path: str, name: str) -> str | None:
         return None
     values = (line.partition(":")[2].strip() for line in lines if line.split(":")[0].strip() == name)
     return next(values, None)
+
+
+def digest_code(pattern: str) -> str:
+    """Compute the digest of this tool's own files of a pattern, over names and contents in order of their names.
+
+    That of *.py is the same for every installation of a release; that of *.so each build makes anew.
+    """
+    top = Path(__file__).parents[2]
+    digest = hashlib.sha256()
+    for path in (path for package in _OWN for path in sorted((top / package).rglob(pattern))):
+        if path.parent.name != "core":  # C and how it is built, which is not installed
+            digest.update(f"{path.relative_to(top).as_posix()}\0".encode() + path.read_bytes())
+    return digest.hexdigest()

@@ -4,14 +4,19 @@ from decimal import Decimal, localcontext
 from pathlib import Path
 from typing import Final
 
+from msgspec import UNSET
+from msgspec.structs import asdict
+
 from replayer.arrangements.arrangement import SPILLOVER, WATERFALL, Arrangement
 from replayer.arrangements.loading import make_arrangement
 from replayer.models.geometry import TokenBytes
+from replayer.options.settings import Settings
+from replayer.planning.moves import GPU
 from replayer.planning.order import Order, make_reference, read_order
-from replayer.planning.pace import Demand, Pace, PlanWindow
+from replayer.planning.pace import Demand, Pace
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.planning.trace_selection import Selection
-from replayer.record.conditions import LoadConditions, OrderInfo, PlanConditions, TierSizes
+from replayer.record.conditions import Conditions, OrderInfo, PlanConditions, TierSizes, WarmupCondition
 from replayer.record.reading import read_run
 from tracegen.errors import InputError
 from tracegen.schema import Trace
@@ -19,8 +24,7 @@ from tracegen.schema import Trace
 _PRECISION: Final = 100  # decimal digits: bytes divided by 2^30 are exact
 
 
-def record_plan(model: str, plan: Plan, ranks: int) -> PlanConditions:
-    """Return the conditions of a plan, of a run of `ranks` processes."""
+def _record_plan(model: str, plan: Plan, ranks: int) -> PlanConditions:
     options = plan.options
     arrangement = options.arrangement.to_record()
     selection = options.selection
@@ -49,19 +53,40 @@ def record_plan(model: str, plan: Plan, ranks: int) -> PlanConditions:
     )
 
 
-def record_load(demand: Demand, window: PlanWindow) -> LoadConditions:
-    """Return the conditions of a load, and of the window by which a plan is executed."""
-    pace = demand.pace
-    return LoadConditions(
+def record_conditions(model: str, plan: Plan, settings: Settings, direct: bool | None, ranks: int) -> Conditions:
+    """Return the conditions of a run of `ranks` processes.
+
+    `direct`: whether the nvme tier bypasses the page cache; None if it is not on a disk.
+    """
+    demand, devices, span = settings.demand, settings.devices, settings.span
+    has_gpu = plan.usable[GPU] != 0
+    return Conditions(
+        **asdict(_record_plan(model, plan, ranks)),
         workers=demand.workers,
-        pace=pace.kind,
-        speedup=pace.speedup,
-        token_ms=pace.token_ms,
-        prefill_tok_s=pace.prefill_tok_s,
-        request_depth=pace.request_depth,
+        pace=demand.pace.kind,
+        speedup=demand.pace.speedup,
+        token_ms=demand.pace.token_ms,
+        prefill_tok_s=demand.pace.prefill_tok_s,
+        request_depth=demand.pace.request_depth,
         max_concurrent_allocs=demand.allocs,
-        window_ops=window.ops,
-        window_bytes=window.bytes,
+        window_ops=settings.window.ops,
+        window_bytes=settings.window.bytes,
+        duration_s=span.duration_s,
+        drain_s=span.drain_s,
+        ops=span.ops,
+        warmup=WarmupCondition(ops=span.warmup_ops, s=span.warmup_s, steady=span.begins_steady or UNSET),
+        precondition_gib=settings.control.precondition,
+        layout=devices.layout,
+        direct=direct,
+        io_bytes=settings.io.size,
+        io_depth=settings.io.depth,
+        io_engine=None if direct is None else settings.io.engine,
+        fsync=settings.io.fsync,
+        verify=devices.verify,
+        gpu_device=devices.gpu_device if has_gpu else None,
+        gpu_read=devices.gpu_read if has_gpu else None,
+        gds=devices.gds,
+        throttle={tier: limit.as_dict() for tier, limit in settings.throttles.items()},
     )
 
 
@@ -82,10 +107,12 @@ def read_options(run: Path, trace: Trace) -> tuple[str, PlanOptions]:
     if fingerprint != replayed:
         problem = f"it replayed the trace {replayed[:12]}…, {trace.path} is {fingerprint[:12]}…"
         raise InputError(problem, "name the trace that it replayed", subject=run, setting="like")
-    planned, load = info.conditions.plan, info.conditions.load
+    planned = info.conditions
     headroom = Decimal(planned.headroom or "0.8")
     try:
-        pace = Pace(load.pace, load.speedup or 1, load.token_ms or 0, load.prefill_tok_s, load.request_depth)
+        pace = Pace(
+            planned.pace, planned.speedup or 1, planned.token_ms or 0, planned.prefill_tok_s, planned.request_depth
+        )
         return planned.model, PlanOptions(
             bytes_per_token=_bytes_per_token(planned),
             capacity_gib=_capacities(planned.usable_bytes, headroom),
@@ -94,7 +121,7 @@ def read_options(run: Path, trace: Trace) -> tuple[str, PlanOptions]:
             lookup=planned.lookup,
             selection=Selection(planned.decode or "reread", planned.users, planned.part or (0, 1), planned.cycles or 1),
             order=_order(run, planned.order or OrderInfo()),
-            demand=Demand(pace, load.workers, load.max_concurrent_allocs),
+            demand=Demand(pace, planned.workers, planned.max_concurrent_allocs),
         )
     except InputError as error:
         # It would name flags, and the user typed none of these values.
@@ -102,7 +129,7 @@ def read_options(run: Path, trace: Trace) -> tuple[str, PlanOptions]:
         raise InputError(problem.removesuffix("."), "copy the run anew", subject=run, setting="like") from None
 
 
-def _bytes_per_token(planned: PlanConditions) -> TokenBytes:
+def _bytes_per_token(planned: Conditions) -> TokenBytes:
     """Return the bytes per token as recorded; a missing kind means that the model has none."""
     windowed = planned.windowed_bytes_per_token or 0
     window, state = planned.attention_window or 0, planned.state_bytes_per_object or 0
@@ -114,7 +141,7 @@ def _capacities(usable: TierSizes, headroom: Decimal) -> tuple[Decimal, Decimal,
     return gpu, cpu, None if usable.nvme is None else _gib(usable.nvme)
 
 
-def _arrangement(planned: PlanConditions) -> Arrangement:
+def _arrangement(planned: Conditions) -> Arrangement:
     """Return the arrangement as recorded; the waterfall and spillover record no rules."""
     name = planned.arrangement or WATERFALL.name
     if planned.rules is not None:

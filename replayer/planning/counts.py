@@ -33,7 +33,7 @@ from replayer.planning.moves import (
 from replayer.planning.plan_hash import PlanHash
 from replayer.planning.workload import Workload
 from replayer.record.options import TIERS, By
-from replayer.record.run_info import PairCounts, PeakBytes, PlanInfo, TierCounts, Totals
+from replayer.record.run_info import PairCounts, PlanInfo, TierCounts, Totals
 
 DAY_S: Final = 86_400
 GIB: Final = 2**30
@@ -200,7 +200,7 @@ class PlanSummary(PlanInfo, frozen=True, kw_only=True):
         largest_object: bytes of the largest object that the plan stores.
     """
 
-    peak_bytes: PeakBytes
+    peak_bytes: TierCounts
     plan_fingerprint: str
     plan_checkpoints: tuple[str, ...]
     peak_objects: tuple[int, int, int]
@@ -213,7 +213,7 @@ class PlanSummary(PlanInfo, frozen=True, kw_only=True):
         gpu, cpu, nvme = account.peak_objects
         return cls(
             **{name: getattr(sums, name) for name in sums.__struct_fields__},
-            peak_bytes=PeakBytes(**dict(zip(TIERS, account.peak, strict=True))),
+            peak_bytes=TierCounts(**dict(zip(TIERS, account.peak, strict=True))),
             plan_fingerprint=fingerprint.hexdigest(),
             plan_checkpoints=tuple(fingerprint.checkpoints),
             peak_objects=(gpu, cpu, nvme),

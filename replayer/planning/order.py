@@ -165,7 +165,7 @@ def read_order(path: Path) -> Order:
         InputError: the path is not a run, or its log lacks ops.
     """
     info = read_run(path)
-    if (info.conditions.plan.order or OrderInfo()).kind == "trace":
+    if (info.conditions.order or OrderInfo()).kind == "trace":
         return Order()
     names = ["position", "op_id"]
     is_first = [("seq", "=", 0)]

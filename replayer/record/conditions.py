@@ -1,4 +1,7 @@
-"""The conditions of a run: what two runs must share to be compared. run.json has them in one table, by name."""
+"""The conditions of a run: what two runs must share to be compared.
+
+run.json has them in one table. Their classes extend one another, so that each group is known by its names.
+"""
 
 from collections.abc import Mapping
 from typing import Final, Literal, get_args
@@ -84,7 +87,7 @@ class PlanConditions(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError("windowed_bytes_per_token is more than bytes_per_token")
 
 
-class LoadConditions(msgspec.Struct, frozen=True, kw_only=True):
+class LoadConditions(PlanConditions, frozen=True, kw_only=True):
     """The conditions of the load, which decide a plan, too, unless it keeps the trace's order."""
 
     workers: Workers
@@ -98,7 +101,7 @@ class LoadConditions(msgspec.Struct, frozen=True, kw_only=True):
     window_bytes: Count | None = None
 
 
-class SpanConditions(msgspec.Struct, frozen=True, kw_only=True):
+class SpanConditions(LoadConditions, frozen=True, kw_only=True):
     """The part of the plan that was to be executed, and the part of that which is measured."""
 
     duration_s: Seconds | None = None
@@ -112,7 +115,7 @@ class SpanConditions(msgspec.Struct, frozen=True, kw_only=True):
         return self.warmup is not None and self.warmup.steady is True
 
 
-class DeviceConditions(msgspec.Struct, frozen=True, kw_only=True):
+class DeviceConditions(SpanConditions, frozen=True, kw_only=True):
     """The ways in which tiers were reached; a prediction has them from its profile."""
 
     precondition_gib: Number | None = None
@@ -134,34 +137,23 @@ class DeviceConditions(msgspec.Struct, frozen=True, kw_only=True):
         return self.layout is not None and self.layout not in DEVICE_LAYOUTS
 
 
-class Conditions(msgspec.Struct, frozen=True, kw_only=True):
-    """The conditions of a run in groups; `unknown` are those of later releases, by name."""
+class Conditions(DeviceConditions, frozen=True, kw_only=True):
+    """The conditions of a run; `unknown` are those of later releases, by name, which run.json has beside the others."""
 
-    plan: PlanConditions
-    load: LoadConditions
-    span: SpanConditions
-    devices: DeviceConditions
     unknown: Table = {}
 
 
 CONDITION_GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
-    "plan": PlanConditions.__struct_fields__,
-    "load": LoadConditions.__struct_fields__,
-    "span": SpanConditions.__struct_fields__,
-    "devices": DeviceConditions.__struct_fields__,
+    "plan": tuple(PlanConditions.__annotations__),
+    "load": tuple(LoadConditions.__annotations__),
+    "span": tuple(SpanConditions.__annotations__),
+    "devices": tuple(DeviceConditions.__annotations__),
 }
 """The names of the conditions in each group."""
 
 
-def group_conditions(named: Mapping[str, object]) -> Table:
-    """Return the table of run.json in the groups of `Conditions`."""
-    grouped: Table = {
-        group: {name: named[name] for name in names if name in named} for group, names in CONDITION_GROUPS.items()
-    }
-    known = {name for names in CONDITION_GROUPS.values() for name in names}
-    return grouped | {"unknown": {name: value for name, value in named.items() if name not in known}}
-
-
-def list_conditions(grouped: Mapping[str, Table]) -> Table:
-    """Return grouped conditions as the table of run.json."""
-    return {name: value for group in grouped.values() for name, value in group.items()}
+def set_unknown_apart(named: Mapping[str, object]) -> Table:
+    """Return the table of run.json with `unknown` ones in a table of their own."""
+    known = DeviceConditions.__struct_fields__
+    unknown = {name: value for name, value in named.items() if name not in known}
+    return {name: value for name, value in named.items() if name in known} | {"unknown": unknown}

@@ -17,7 +17,7 @@ from replayer.record.columns import (
     PREDICTED_RUN_VERSION,
     RUN_VERSION,
 )
-from replayer.record.conditions import CONDITION_GROUPS, group_conditions
+from replayer.record.conditions import set_unknown_apart
 from replayer.record.run_info import RanksInfo, RunInfo
 from replayer.record.run_parts import Table
 from tracegen.errors import InputError
@@ -99,15 +99,13 @@ def _load(path: Path) -> Table:
 def _decode(path: Path, content: Table, kind: type[RunInfo | RanksInfo]) -> RunInfo | RanksInfo:
     """Convert a parsed run.json to its type; name the first field that is missing or of another type."""
     conditions = content.get("conditions")
-    # On the disk conditions are one table; in memory they have groups.
     if isinstance(conditions, dict):
-        content = content | {"conditions": group_conditions(conditions)}
+        content = content | {"conditions": set_unknown_apart(conditions)}
     try:
         return msgspec.convert(content, kind)
     except msgspec.ValidationError as error:
         problem, _, place = str(error).partition(" - at ")
         place = place.replace("`", "").removeprefix("$").removeprefix(".")
-        place = _GROUP.sub("conditions", place)
         field = _MISSING.fullmatch(problem)
         if field is not None:
             place, problem = f"{place}.{field[1]}".removeprefix("."), "the field is missing"
@@ -119,7 +117,6 @@ def _damaged(name: str, problem: str) -> InputError:
     return InputError(f"{name} is damaged or incomplete: {problem}", "copy the run anew")
 
 
-_GROUP: Final = re.compile(rf"^conditions\.({'|'.join(CONDITION_GROUPS)})\b")
 _MISSING: Final = re.compile(r"Object missing required field `(\w+)`")
 
 
@@ -178,18 +175,22 @@ def _check_parquet(path: Path, wanted: pa.Schema, what: str) -> None:
         if not _is_like(types[field.name], field.type):
             kind = "text" if field.name in (*LOG_ENUMS, "error") else field.type
             raise InputError(f"{path} is not {what}: column {field.name} is {types[field.name]}, not {kind}.")
-    _check_groups(path, about, {field.name for field in wanted if not field.nullable})
-
-
-def _check_groups(path: Path, about: pq.FileMetaData, required: set[str]) -> None:
-    """Refuse rows that would fill the memory, and nulls in required columns, as far as the statistics show them."""
     groups = [about.row_group(number) for number in range(about.num_row_groups)]
-    # A file of a few bytes may claim rows that fill the memory when they are read (a zip bomb).
+    _check_memory(path, about, groups)
+    _check_nulls(path, about, groups, {field.name for field in wanted if not field.nullable})
+
+
+def _check_memory(path: Path, about: pq.FileMetaData, groups: list[pq.RowGroupMetaData]) -> None:
+    """Refuse a file of a few bytes that claims rows that fill the memory when they are read (a zip bomb)."""
     size = path.stat().st_size
     memory = sum(group.total_byte_size for group in groups)
     if about.num_rows > size * _BYTE_ROWS or memory > about.num_rows * _ROW_BYTES + _MEMORY:
         claim = f"{path} claims {about.num_rows:,} rows in {size:,} bytes"
         raise InputError(f"{claim}: no replay writes it; copy the run anew.")
+
+
+def _check_nulls(path: Path, about: pq.FileMetaData, groups: list[pq.RowGroupMetaData], required: set[str]) -> None:
+    """Refuse nulls in required columns, as far as the statistics show them."""
     chunks = [(place, group.column(place)) for group in groups for place in range(about.num_columns)]
     for place, chunk in chunks:
         if chunk.physical_type != about.schema.column(place).physical_type:  # whose statistics end the process

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from replayer.record.columns import PREDICTED_RUN_VERSION
-from replayer.record.conditions import Conditions, Tier, list_conditions
+from replayer.record.conditions import Conditions, Tier
 from replayer.record.options import (
     DurationOrigin,
     ProfileKind,
@@ -24,7 +24,6 @@ from replayer.record.run_parts import (
     Positive,
     RankCount,
     Seconds,
-    Storage,
     Table,
     Unfinished,
 )
@@ -38,14 +37,6 @@ class TierCounts(msgspec.Struct, frozen=True, kw_only=True):
     gpu: Count
     cpu: Count
     nvme: Count
-
-
-class PeakBytes(msgspec.Struct, frozen=True, kw_only=True):
-    """The most bytes that each tier holds at a time."""
-
-    gpu: Count | None = None
-    cpu: Count | None = None
-    nvme: Count | None = None
 
 
 class PairCounts(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,7 +68,7 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
 class PlanInfo(Totals, frozen=True, kw_only=True):
     """The plan's totals, and what its fingerprint and checkpoints are."""
 
-    peak_bytes: PeakBytes | None = None
+    peak_bytes: TierCounts | None = None
     plan_fingerprint: str | None = None
     plan_checkpoints: tuple[str, ...] | None = None
 
@@ -173,7 +164,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     plan: PlanInfo | None
     payload_nonce: str | None = None
     conditions: Conditions
-    machine: Machine | None = None
+    machine: Machine = Machine()
     warnings: tuple[Warning, ...]
     precondition: Precondition | None = None
     clock: Clock | None = None
@@ -200,19 +191,9 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.warmup is None else self.warmup.end_ns
 
     @property
-    def storage(self) -> Storage | None:
-        """The drive under the cache directory; None without one."""
-        return None if self.machine is None else self.machine.storage
-
-    @property
-    def host(self) -> str | None:
-        """The name of the machine."""
-        return None if self.machine is None else self.machine.host
-
-    @property
     def device(self) -> str | None:
         """The block device under the cache directory."""
-        return None if self.storage is None else self.storage.device
+        return None if self.machine.storage is None else self.machine.storage.device
 
     @property
     def plan_fingerprint(self) -> str | None:
@@ -225,7 +206,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
         return self.executed_ops if self.executed is None else self.executed.ops
 
     def __post_init__(self) -> None:
-        is_live = self.conditions.plan.placement == "live"  # its plan is known when it has ended
+        is_live = self.conditions.placement == "live"  # its plan is known when it has ended
         if self.plan is None and not is_live:
             raise ValueError("plan is null, not an object")
         if (self.run_version == PREDICTED_RUN_VERSION) != (self.prediction is not None):
@@ -280,5 +261,5 @@ def to_plain(value: msgspec.Struct) -> dict[str, Any]:
     """
     plain: dict[str, Any] = json.loads(msgspec.json.encode(value))
     if isinstance(value, Conditions):
-        plain = list_conditions(plain)
+        plain |= plain.pop("unknown")
     return {name: field for name, field in plain.items() if field is not None or name not in RARE}

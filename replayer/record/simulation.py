@@ -40,10 +40,6 @@ class CellColumn:
     text: str
     nullable: bool = False
 
-    def field(self) -> pa.Field:
-        """Return the column's declaration in Parquet, with its text."""
-        return pa.field(self.name, self.type, self.nullable, {"text": self.text})
-
     def spread(self) -> list["CellColumn"]:
         """Return the column of each tier, or of each source; else the column alone."""
         for mark, words in (("{tier}", TIERS), ("{source}", ENUMS["source"])):
@@ -55,29 +51,24 @@ class CellColumn:
         return [self]
 
 
-def _texts(columns: Mapping[str, str]) -> list[CellColumn]:
-    return [CellColumn(name, pa.string(), text) for name, text in columns.items()]
+def _columns(kind: pa.DataType, texts: Mapping[str, str]) -> list[CellColumn]:
+    # What is no count has no value where it would be a share of nothing.
+    return [CellColumn(name, kind, text, kind == pa.float64()) for name, text in texts.items()]
 
 
-def _counts(columns: Mapping[str, str]) -> list[CellColumn]:
-    return [CellColumn(name, pa.int64(), text) for name, text in columns.items()]
-
-
-def _numbers(columns: Mapping[str, str]) -> list[CellColumn]:
-    return [CellColumn(name, pa.float64(), text, nullable=True) for name, text in columns.items()]
-
-
-SETTING_COLUMNS: Final = (
+_GENERAL: Final = (
+    # What was planned
     CellColumn("cell", pa.int64(), "number of the cell; the last axis changes fastest"),
     CellColumn("model", pa.string(), "name of the model"),
     CellColumn("bytes_per_token", pa.int64(), "KV cache bytes of a token"),
-    *_numbers(
+    *_columns(
+        pa.float64(),
         {
             "gpu_mem_gb": "GPU memory for KV, GiB",
             "cpu_mem_gb": "CPU memory for KV, GiB",
             "storage_capacity_gb": "NVMe capacity for KV, GiB; null: unlimited",
             "headroom": "share of gpu and cpu that the plan may fill",
-        }
+        },
     ),
     CellColumn(
         "{tier}_usable_bytes",
@@ -85,21 +76,20 @@ SETTING_COLUMNS: Final = (
         "bytes that objects may fill in {tier}; 0: no such tier, null: unlimited",
         nullable=True,
     ),
-    *_texts(
+    *_columns(
+        pa.string(),
         {
             "arrangement": "name of the rules: waterfall, an engine's, or a file's",
             "policy": "which object goes first: of all tiers, or by tier, as in gpu=lru,cpu=arc",
             "lookup": "independent or contiguous",
             "order": "trace, reference:NAME, or run:NAME",
-        }
+        },
     ),
-    CellColumn("ttl_s", pa.float64(), "seconds from an object's last use until it expires; 0: never", nullable=True),
+    *_columns(pa.float64(), {"ttl_s": "seconds from an object's last use until it expires; 0: never"}),
     CellColumn("chunk_tokens", pa.int64(), "tokens of a chunk; 0: objects are those of the trace"),
-)
-"""Columns that say what was planned."""
-
-COUNT_COLUMNS: Final = (
-    *_counts(
+    # Counts and rates of the whole cell
+    *_columns(
+        pa.int64(),
         {
             "ops": "ops of the trace",
             "reads": "ops that read an object",
@@ -113,9 +103,10 @@ COUNT_COLUMNS: Final = (
             "recomputed_tokens": "tokens of ops with a miss or a bypass",
             "bypasses": "writes and recomputed reads of objects that no tier can hold",
             "promotions": "hits whose object moves to a faster tier",
-        }
+        },
     ),
-    *_numbers(
+    *_columns(
+        pa.float64(),
         {
             "hit_rate_ops": "hits of prefill reads ÷ prefill reads: decode reads are in no hit rate",
             "hit_rate_tokens": "spared_tokens ÷ prompt_tokens",
@@ -124,13 +115,11 @@ COUNT_COLUMNS: Final = (
             "bound_ops": "hit_rate_ops with unlimited memory",
             "bound_tokens": "hit_rate_tokens with unlimited memory",
             "bound_requests": "hit_rate_requests with unlimited memory",
-        }
+        },
     ),
-)
-"""Columns of counts and rates of the whole cell."""
-
-TIER_COLUMNS: Final = (
-    *_counts(
+    # Of each tier
+    *_columns(
+        pa.int64(),
         {
             "hits_{tier}": "hits in {tier}",
             "spared_tokens_{tier}": "spared_tokens of hits in {tier}",
@@ -145,42 +134,39 @@ TIER_COLUMNS: Final = (
             "peak_objects_{tier}": "the most objects in {tier} at a time",
             "read_bytes_{tier}": "bytes read from {tier}",
             "write_bytes_{tier}": "bytes written to {tier}",
-        }
+        },
     ),
-    *_numbers(
+    *_columns(
+        pa.float64(),
         {
             "read_bytes_per_day_{tier}": "read_bytes_{tier} per day of the trace's own time",
             "write_bytes_per_day_{tier}": "write_bytes_{tier} per day of the trace's own time",
             "peak_read_gib_s_{tier}": "GiB/s read from {tier} in its busiest minute",
             "peak_write_gib_s_{tier}": "GiB/s written to {tier} in its busiest minute",
-        }
+        },
     ),
-)
-"""Columns that exist for each tier."""
-
-SOURCE_COLUMNS: Final = _counts(
-    {
-        "reads_{source}": "prefill reads of objects of the source {source}",
-        "hits_{source}": "hits among them",
-        "prompt_tokens_{source}": "prompt_tokens in objects of the source {source}",
-        "spared_tokens_{source}": "spared_tokens among them",
-    }
-)
-"""Columns that exist for each source of objects."""
-
-END_COLUMNS: Final = (
-    CellColumn("drive_writes_per_day", pa.float64(), "write_bytes_per_day_nvme ÷ nvme_usable_bytes", nullable=True),
+    # Of each source of objects
+    *_columns(
+        pa.int64(),
+        {
+            "reads_{source}": "prefill reads of objects of the source {source}",
+            "hits_{source}": "hits among them",
+            "prompt_tokens_{source}": "prompt_tokens in objects of the source {source}",
+            "spared_tokens_{source}": "spared_tokens among them",
+        },
+    ),
+    *_columns(pa.float64(), {"drive_writes_per_day": "write_bytes_per_day_nvme ÷ nvme_usable_bytes"}),
     CellColumn("plan_fingerprint", pa.string(), "as `replayer plan` prints it", nullable=True),
 )
-"""The remaining columns."""
 
-TIME_COLUMNS: Final = _numbers(
+_TIMES: Final = _columns(
+    pa.float64(),
     {
         "elapsed_s": "seconds that a replay of the cell is predicted to take",
         "wall_clock_tok_s": "tokens generated ÷ elapsed_s",
         "{tier}_read_p95_ms": "P95 of the time to read an object from {tier}, in ms",
         "ttfb_p95_ms": "P95 of the storage part of the time to first token, in ms",
-    }
+    },
 )
 """Columns of predicted times, as `analysis` defines them."""
 
@@ -190,15 +176,10 @@ _AXIS_COLUMNS: Final = (
     *_RULE_COLUMNS,
 )
 
-SIMULATION_COLUMNS: Final = tuple(
-    column
-    for group in (SETTING_COLUMNS, COUNT_COLUMNS, TIER_COLUMNS, SOURCE_COLUMNS, END_COLUMNS)
-    for general in group
-    for column in general.spread()
-)
+SIMULATION_COLUMNS: Final = tuple(column for general in _GENERAL for column in general.spread())
 """All columns in their order, without those of times."""
 
-PREDICTED_COLUMNS: Final = tuple(column for general in TIME_COLUMNS for column in general.spread())
+PREDICTED_COLUMNS: Final = tuple(column for general in _TIMES for column in general.spread())
 """The columns that follow if times were predicted."""
 
 
@@ -255,7 +236,7 @@ def write_simulation(cells: Sequence[Cell], info: SimulationInfo, path: Path) ->
     Raises:
         InputError: it cannot be written.
     """
-    fields = [column.field() for column in info.columns()]
+    fields = [pa.field(one.name, one.type, one.nullable, {"text": one.text}) for one in info.columns()]
     metadata = {_METADATA_KEY: msgspec.json.encode(info)}
     table = pa.Table.from_pylist(list(cells), schema=pa.schema(fields, metadata=metadata))
     with open_output(path, force=True) as file:

@@ -72,7 +72,7 @@ class Footprint:
                 entered += _sum_pairs(summary.copies)
             objects = min(objects, entered)
             if limit is None and self.window.bytes is not None:
-                size = min(size, (summary.peak_bytes.nvme or 0) + self.window.bytes)
+                size = min(size, summary.peak_bytes.nvme + self.window.bytes)
         if limit is not None:
             size = min(size, limit)
         # Each object may leave the last unit of its extents nearly empty.

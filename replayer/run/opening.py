@@ -46,30 +46,32 @@ class OpenTiers:
     ) -> None:
         self._settings = settings
         self.all: list[Tier | None] = [None, None, None]
-        plan = needed.plan
         # In this order: GPUDirect Storage needs the gpu tier.
         for place in (GPU, CPU, NVME):
-            if plan.usable[place] == 0:
-                continue
-            request = TierRequest(
-                capacity=plan.capacity[place] or 0,
-                objects=needed.objects[place],
-                disk_bytes=needed.nvme_bytes,
-                cache_dir=settings.devices.cache_dir,
-                run=run,
-                io=settings.io,
-                keep_cache=settings.control.keep_cache,
-                reserve=settings.control.reserve,
-                gpu_device=settings.devices.gpu_device,
-                say=say,
-            )
-            tier = BACKENDS[self._choose_backend(place, request)](request)
-            self.all[place] = tier
-            opened.callback(tier.close)  # also if a later tier cannot be opened
+            if needed.plan.usable[place] != 0:
+                request = self._make_request(place, needed, run, say)
+                tier = BACKENDS[self._choose_backend(place, request)](request)
+                self.all[place] = tier
+                opened.callback(tier.close)  # also if a later tier cannot be opened
         gpu_tier, nvme_tier = self.all[GPU], self.all[NVME]
         self._gpu = gpu_tier if isinstance(gpu_tier, gpu.GpuTier) else None
         self.nvme = nvme_tier if isinstance(nvme_tier, DiskTier) else None
         self._throttle()
+
+    def _make_request(self, place: int, needed: Footprint, run: str, say: Callable[[str], None]) -> TierRequest:
+        devices, control = self._settings.devices, self._settings.control
+        return TierRequest(
+            capacity=needed.plan.capacity[place] or 0,
+            objects=needed.objects[place],
+            disk_bytes=needed.nvme_bytes,
+            cache_dir=devices.cache_dir,
+            run=run,
+            io=self._settings.io,
+            keep_cache=control.keep_cache,
+            reserve=control.reserve,
+            gpu_device=devices.gpu_device,
+            say=say,
+        )
 
     def _choose_backend(self, place: int, request: TierRequest) -> str:
         """Return the key of BACKENDS for a place; make the cache directory if it needs one."""

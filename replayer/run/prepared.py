@@ -7,14 +7,12 @@ from typing import Any
 import msgspec
 
 from replayer.bindings.compiled import EngineSettings
-from replayer.options.recorded import record_load, record_plan
+from replayer.options.recorded import record_conditions
 from replayer.options.settings import Settings
 from replayer.planning.counts import PlanSummary
 from replayer.planning.executing import make_settings
-from replayer.planning.moves import GPU
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.record.columns import RUN_VERSION
-from replayer.record.conditions import Conditions, DeviceConditions, SpanConditions, WarmupCondition
 from replayer.record.run_info import RunInfo, TraceInfo
 from replayer.record.run_parts import Machine
 from replayer.run.console import RunConsole
@@ -85,37 +83,7 @@ class Prepared:
             rank=0,
             trace=msgspec.convert(facts | asdict(self.trace.metadata), TraceInfo),
             plan=None if self.summary is None else self.summary.to_info(),
-            conditions=self._record_conditions(direct, ranks),
+            conditions=record_conditions(self.model, self.plan, self.settings, direct, ranks),
             machine=machine,
             warnings=(),
-        )
-
-    def _record_conditions(self, direct: bool | None, ranks: int) -> Conditions:
-        span = self.settings.span
-        is_steady = span.begins_steady or msgspec.UNSET
-        warmup = WarmupCondition(ops=span.warmup_ops, s=span.warmup_s, steady=is_steady)
-        return Conditions(
-            plan=record_plan(self.model, self.plan, ranks),
-            load=record_load(self.settings.demand, self.settings.window),
-            span=SpanConditions(duration_s=span.duration_s, drain_s=span.drain_s, ops=span.ops, warmup=warmup),
-            devices=self._record_devices(direct),
-        )
-
-    def _record_devices(self, direct: bool | None) -> DeviceConditions:
-        settings = self.settings
-        devices, io = settings.devices, settings.io
-        has_gpu = self.plan.usable[GPU] != 0
-        return DeviceConditions(
-            precondition_gib=settings.control.precondition,
-            layout=devices.layout,
-            direct=direct,
-            io_bytes=io.size,
-            io_depth=io.depth,
-            io_engine=None if direct is None else io.engine,
-            fsync=io.fsync,
-            verify=devices.verify,
-            gpu_device=devices.gpu_device if has_gpu else None,
-            gpu_read=devices.gpu_read if has_gpu else None,
-            gds=devices.gds,
-            throttle={tier: limit.as_dict() for tier, limit in settings.throttles.items()},
         )

@@ -4,11 +4,10 @@ from collections.abc import Callable
 from typing import Final
 
 from replayer.tiers.base import Tier
-from replayer.tiers.cpu import CpuTier
 from replayer.tiers.disk import FileTier, SlabTier
 from replayer.tiers.gds import GdsTier
 from replayer.tiers.gpu import GpuTier
-from replayer.tiers.native import NullTier
+from replayer.tiers.native import CpuTier, NullTier
 from replayer.tiers.request import TierRequest
 
 BACKENDS: Final[dict[str, Callable[[TierRequest], Tier]]] = {

@@ -47,24 +47,6 @@ def arena_bytes(usable: int, objects: int) -> int:
     return align_up(-(-(usable + objects * (unit - 1)) // unit) * unit)
 
 
-class Buffer(Protocol):
-    """Memory of a worker that objects are read into and written from: the host's or a device's.
-
-    Attributes:
-        address: of its first byte.
-        is_on_device: whether it is in a device's memory, which only tiers of that device reach.
-    """
-
-    address: int
-    is_on_device: bool
-
-    def copy_to_host(self, host: "HostBuffer", length: int) -> None:
-        """Copy the first `length` bytes to the front of a buffer in host memory."""
-
-    def copy_from_host(self, host: "HostBuffer", length: int) -> None:
-        """Copy the first `length` bytes of a buffer in host memory to the front of this one."""
-
-
 class HostBuffer:
     """A page-aligned staging buffer in host memory.
 
@@ -76,9 +58,8 @@ class HostBuffer:
         words: the whole buffer as uint64.
         bytes: the whole buffer as uint8.
         view: the whole buffer for system calls.
+        address: of its first byte.
     """
-
-    is_on_device = False
 
     def __init__(self, size: int, memory: Any = None) -> None:
         if memory is None:
@@ -88,12 +69,19 @@ class HostBuffer:
         self.bytes: NDArray[np.uint8] = np.frombuffer(memory, np.uint8)
         self.address = address(self.words)
 
-    def copy_to_host(self, host: "HostBuffer", length: int) -> None:
-        if host is not self:
-            host.bytes[:length] = self.bytes[:length]
 
-    def copy_from_host(self, host: "HostBuffer", length: int) -> None:
-        host.copy_to_host(self, length)
+class DeviceMemory(Protocol):
+    """A buffer in a device's memory, which only tiers of that device reach."""
+
+    def copy_to_host(self, host: HostBuffer, length: int) -> None:
+        """Copy the first `length` bytes to the front of a buffer in host memory."""
+
+    def copy_from_host(self, host: HostBuffer, length: int) -> None:
+        """Copy the first `length` bytes of a buffer in host memory to the front of this one."""
+
+
+Buffer = HostBuffer | DeviceMemory
+"""Memory of a worker that objects are read into and written from."""
 
 
 def allocate_pages(size: int) -> mmap.mmap:

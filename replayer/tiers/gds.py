@@ -5,17 +5,15 @@ Demotions and promotions go through host memory, as they do without GPUDirect St
 
 import errno
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
 
-from replayer.tiers.base import Buffer, align_up
+from replayer.tiers.base import Buffer, HostBuffer, align_up
 from replayer.tiers.disk import FileTier, file_name
 from replayer.tiers.gpu import tensor_of
-from replayer.tiers.native import CREATE, NativeObject
+from replayer.tiers.native import CREATE, READ, WRITE, NativeObject
 from replayer.tiers.request import TierRequest
-from replayer.tiers.throttled import READ, WRITE, wait_turn
 from tracegen.errors import InputError, missing_package
 
 
@@ -51,51 +49,42 @@ class GdsTier(FileTier):
         super().__init__(request)
 
     def _make_object(self, function: Callable[..., int], key: int, size: int) -> NativeObject:
+        return _GdsObject(function, self, key, size)
+
+    def open_cufile(self, key: int, flags: str) -> Any:
+        """Open an object's file for cuFile."""
         # By the folder's descriptor, as the kernel's calls do: the folder may have been renamed.
-        path = Path(f"/proc/self/fd/{self._cache.descriptor}") / file_name(key)
-        flags = "r+" if function is CREATE else "r"
-        open_cufile = partial(self._kvikio.CuFile, path, flags)
-        throttle = self.engine_handle if self.is_throttled else 0
-        return _GdsObject(function, self._open_handle(), key, size, throttle, open_cufile)
+        return self._kvikio.CuFile(Path(f"/proc/self/fd/{self._cache.descriptor}") / file_name(key), flags)
 
 
 class _GdsObject(NativeObject):
     """A file, open twice: for the kernel, and for cuFile, to which moves of device memory go."""
 
-    def __init__(
-        self,
-        function: Callable[..., int],
-        handle: int,
-        key: int,
-        size: int,
-        throttle: int,
-        open_cufile: Callable[[], Any],
-    ) -> None:
-        super().__init__(function, handle, key, size)
-        self._throttle = throttle
+    def __init__(self, function: Callable[..., int], tier: GdsTier, key: int, size: int) -> None:
+        super().__init__(function, tier, key, size)
         try:
-            self._file = open_cufile()
+            self._file = tier.open_cufile(key, "r+" if function is CREATE else "r")
         except RuntimeError as error:  # kvikio's form of cuFile's errors
             super().__exit__()
             raise OSError(errno.EIO, str(error)) from None
 
     def read(self, offset: int, length: int, buffer: Buffer) -> None:
         began = perf_counter_ns()
-        if buffer.is_on_device:
-            self._call_cufile(self._file.raw_read, offset, align_up(length), length, buffer)
-        else:
+        if isinstance(buffer, HostBuffer):
             super().read(offset, length, buffer)
-        self.struct.device_ns += wait_turn(self._throttle, READ, length, began)
+        else:
+            self._call_cufile(self._file.raw_read, offset, align_up(length), length, buffer)
+        self.wait_turn(READ, length, began)
 
     def write(self, offset: int, length: int, buffer: Buffer) -> None:
         began = perf_counter_ns()
-        if buffer.is_on_device:
+        if isinstance(buffer, HostBuffer):
+            super().write(offset, length, buffer)
+        else:
             # cuFile writes whole blocks; the padding is payload, so that no sector repeats.
             whole = align_up(length)
             self._call_cufile(self._file.raw_write, offset, whole, whole, buffer)
-        else:
-            super().write(offset, length, buffer)
-        self.struct.device_ns += wait_turn(self._throttle, WRITE, length, began)
+        self.wait_turn(WRITE, length, began)
 
     def _call_cufile(self, function: Callable[..., int], offset: int, size: int, least: int, buffer: Buffer) -> None:
         """Call cuFile until at least `least` of `size` bytes are moved."""

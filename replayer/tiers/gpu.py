@@ -12,39 +12,12 @@ from typing import Any
 
 from replayer.record.run_parts import Gpu
 from replayer.tiers.base import ALIGNMENT, Buffer, HostBuffer, arena_bytes
-from replayer.tiers.native import MemoryTier, NativeObject
+from replayer.tiers.native import READ, WRITE, MemoryTier, NativeObject
 from replayer.tiers.request import TierRequest
-from replayer.tiers.throttled import READ, WRITE, wait_turn
 from tracegen import memory
 from tracegen.errors import InputError, missing_package
 
 _NO_GPU_TIER = "pass `gpu_mem_gb=0`"
-
-
-class MissingGpuError(InputError):
-    """The device of the gpu tier cannot be used.
-
-    Args:
-        problem: why not, as a clause that names the device.
-        repair: how to make the device usable, as an imperative clause; empty if unknown.
-        alternative: how to do without the tier, as an imperative clause.
-        setting: the parameter that has the problem.
-
-    Attributes:
-        reason: the problem and its repair, without the advice to do without the tier.
-    """
-
-    def __init__(
-        self,
-        problem: str,
-        repair: str = "",
-        alternative: str = _NO_GPU_TIER,
-        *,
-        setting: str | None = None,
-    ) -> None:
-        remedy = f"{repair}, or {alternative}" if repair else alternative
-        super().__init__(problem, remedy, setting=setting)
-        self.reason = f"{problem}; {repair}" if repair else problem
 
 
 def load_torch(device: str, alternative: str = _NO_GPU_TIER) -> Any:
@@ -55,24 +28,21 @@ def load_torch(device: str, alternative: str = _NO_GPU_TIER) -> Any:
         alternative: how to do without the tier, as an imperative clause.
 
     Raises:
-        MissingGpuError: torch is not installed, or the device is not there.
+        InputError: torch is not installed, or the device is not there.
     """
     # torch takes more names, such as mps, whose streams and events differ.
     if not re.fullmatch(r"cpu|cuda(:\d+)?", device):
-        repair = "pass cuda or cuda:N (on ROCm, too)"
-        problem = f"{device} is not a device"
-        raise MissingGpuError(problem, repair, alternative, setting="gpu_device")
+        remedy = f"pass cuda or cuda:N (on ROCm, too), or {alternative}"
+        raise InputError(f"{device} is not a device", remedy, setting="gpu_device")
     try:
         import torch  # noqa: PLC0415 (an extra, and slow to import)
     except ImportError:
-        error = missing_package("the gpu tier", "torch", "gpu")
-        raise MissingGpuError(error.problem, error.remedy, alternative) from None
+        raise missing_package("the gpu tier", "torch", "gpu", alternative=f"or {alternative}") from None
     try:
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
-        problem = f"{device} cannot be used ({reason})"
-        raise MissingGpuError(problem, "", alternative, setting="gpu_device") from None
+        raise InputError(f"{device} cannot be used ({reason})", alternative, setting="gpu_device") from None
     return torch
 
 
@@ -84,7 +54,7 @@ def free_gpu_bytes(device: str, alternative: str = _NO_GPU_TIER) -> int:
         alternative: as of `load_torch`.
 
     Raises:
-        MissingGpuError: as `load_torch`.
+        InputError: as `load_torch`.
     """
     torch = load_torch(device, alternative)
     if device == "cpu":
@@ -96,7 +66,7 @@ def describe_gpu(device: str) -> Gpu:
     """Describe a device for run.json.
 
     Raises:
-        MissingGpuError: as `load_torch`.
+        InputError: as `load_torch`.
     """
     torch = load_torch(device)
     if device == "cpu":
@@ -132,11 +102,8 @@ class DeviceBuffer:
         tensor: the whole buffer as a tensor of uint8.
     """
 
-    is_on_device = True
-
     def __init__(self, size: int, torch: Any, device: str) -> None:
         self.tensor = torch.empty(size, dtype=torch.uint8, device=device)
-        self.address: int = self.tensor.data_ptr()
 
     def copy_to_host(self, host: HostBuffer, length: int) -> None:
         tensor_of(host)[:length].copy_(self.tensor[:length])
@@ -187,8 +154,7 @@ class GpuTier(MemoryTier):
     """An arena of device memory, allocated when the tier opens; an object is a list of its extents.
 
     Raises:
-        MissingGpuError: as `load_torch`.
-        InputError: the device has too little free memory.
+        InputError: as `load_torch`, or the device has too little free memory.
     """
 
     is_compiled = False
@@ -199,7 +165,7 @@ class GpuTier(MemoryTier):
         self._local = threading.local()  # the stream of each worker
         size = arena_bytes(request.capacity, request.objects)
         try:
-            self._arena = self._torch.zeros(size, dtype=self._torch.uint8, device=self._device)
+            self.arena = self._torch.zeros(size, dtype=self._torch.uint8, device=self._device)
         except RuntimeError as error:  # torch.OutOfMemoryError is one
             reason = str(error).splitlines()[0]
             problem = f"{size / 2**30:.2f} GiB of GPU memory cannot be allocated ({reason})"
@@ -216,7 +182,7 @@ class GpuTier(MemoryTier):
         """Allocate a worker's buffer in the device's memory."""
         return DeviceBuffer(size, self._torch, self._device)
 
-    def _clock(self) -> _Clock:
+    def clock(self) -> _Clock:
         """Return the stream of this thread."""
         if not hasattr(self._local, "clock"):
             self._local.clock = _Clock(self._torch, self._device)
@@ -224,32 +190,21 @@ class GpuTier(MemoryTier):
         return clock
 
     def _make_object(self, function: Callable[..., int], key: int, size: int) -> NativeObject:
-        throttle = self.engine_handle if self.is_throttled else 0
-        return _GpuObject(function, self._open_handle(), key, size, throttle, self._arena, self._clock())
+        return _GpuObject(function, self, key, size)
 
     def close(self) -> None:
         super().close()
-        self._arena = None
+        self.arena = None
 
 
 class _GpuObject(NativeObject):
     """Extents of the arena, as one object; compiled code knows where they are, and torch copies them."""
 
-    def __init__(
-        self,
-        function: Callable[..., int],
-        handle: int,
-        key: int,
-        size: int,
-        throttle: int,
-        arena: Any,
-        clock: _Clock,
-    ) -> None:
-        super().__init__(function, handle, key, size)
+    def __init__(self, function: Callable[..., int], tier: GpuTier, key: int, size: int) -> None:
+        super().__init__(function, tier, key, size)
         self._extents = self.extents()
-        self._throttle = throttle
-        self._arena = arena
-        self._clock = clock
+        self._arena = tier.arena
+        self._clock = tier.clock()
 
     def read(self, offset: int, length: int, buffer: Buffer) -> None:
         pairs = [(there, here) for here, there in self._slices(offset, length, buffer)]
@@ -281,4 +236,4 @@ class _GpuObject(NativeObject):
             self.struct.device_ns += self._clock.copy(pairs)
         except RuntimeError as error:  # of the device
             raise OSError(errno.EIO, str(error).splitlines()[0]) from None
-        self.struct.device_ns += wait_turn(self._throttle, direction, length, began)
+        self.wait_turn(direction, length, began)

@@ -2,11 +2,15 @@
 
 import ctypes
 from collections.abc import Callable
-from typing import Self
+from time import perf_counter_ns
+from typing import Final, Self
 
-from replayer.bindings.compiled import Extent, FaultStruct, ObjectStruct, call
+import numpy as np
+from numpy.typing import NDArray
+
+from replayer.bindings.compiled import Extent, FaultStruct, ObjectStruct, address, call
 from replayer.bindings.faults import make_error
-from replayer.tiers.base import Buffer, choose_unit
+from replayer.tiers.base import Buffer, HostBuffer, allocate_pages, arena_bytes, choose_unit
 from replayer.tiers.request import TierRequest
 
 CREATE = call("object_create")
@@ -16,6 +20,7 @@ _write = call("object_write")
 _finish = call("object_finish")
 _close = call("object_close")
 _discard = call("object_discard")
+_wait_turn = call("tier_wait_turn")
 _free_tier = call("tier_free")
 _stop_waiting = call("tier_stop_waiting")
 _new_null = call("tier_null")
@@ -24,12 +29,16 @@ _new_memory = call("tier_memory")
 _set_budget = call("tier_budget")
 
 
+READ: Final = 0
+WRITE: Final = 1
+
+
 class NativeObject:
     """An open object of a tier of the compiled core.
 
     Args:
         function: the core's, CREATE or another that opens an object.
-        handle: the core's tier.
+        tier: of the object.
 
     Raises:
         OSError: as the function reports.
@@ -38,13 +47,14 @@ class NativeObject:
         struct: the core's object.
     """
 
-    def __init__(self, function: Callable[..., int], handle: int, key: int, size: int) -> None:
+    def __init__(self, function: Callable[..., int], tier: "NativeTier", key: int, size: int) -> None:
         self.struct = ObjectStruct()
         self._fault = FaultStruct()
         # Pointers are made once: each call into the core would make them anew.
         self._at = ctypes.byref(self.struct)
         self._fault_at = ctypes.byref(self._fault)
-        self._raise_fault(function(handle, self._at, key, size, self._fault_at))
+        self._throttle = tier.waits_in_python
+        self._raise_fault(function(tier.open_handle(), self._at, key, size, self._fault_at))
 
     @property
     def device_ns(self) -> int:
@@ -57,8 +67,21 @@ class NativeObject:
         self._transfer(_write, offset, length, buffer)
 
     def _transfer(self, function: Callable[..., int], offset: int, length: int, buffer: Buffer) -> None:
-        assert not buffer.is_on_device, "compiled code reaches host memory only"
+        assert isinstance(buffer, HostBuffer), "compiled code reaches host memory only"
         self._raise_fault(function(self._at, offset, length, buffer.address, self._fault_at))
+
+    def wait_turn(self, direction: int, length: int, began: int) -> None:
+        """Wait as the tier's throttle says, after a transfer that was made in Python.
+
+        Args:
+            direction: READ or WRITE.
+            length: bytes that were transferred.
+            began: perf_counter_ns() before the transfer.
+        """
+        if self._throttle:  # a call would take longer than the rest
+            transferred = perf_counter_ns()
+            _wait_turn(self._throttle, direction, length, began)
+            self.struct.device_ns += perf_counter_ns() - transferred
 
     def finish(self) -> None:
         self._raise_fault(_finish(self._at, self._fault_at))
@@ -100,7 +123,12 @@ class NativeTier:
 
     @property
     def engine_handle(self) -> int:
-        return self._elsewhere or self._open_handle()
+        return self._elsewhere or self.open_handle()
+
+    @property
+    def waits_in_python(self) -> int:
+        """The core's tier whose throttle Python waits for; 0: compiled code waits by itself, or none has to."""
+        return self._elsewhere if self.is_throttled else 0
 
     def create(self, key: int, size: int) -> NativeObject:
         return self._make_object(CREATE, key, size)
@@ -109,11 +137,11 @@ class NativeTier:
         return self._make_object(_open, key, size)
 
     def _make_object(self, function: Callable[..., int], key: int, size: int) -> NativeObject:
-        return NativeObject(function, self._open_handle(), key, size)
+        return NativeObject(function, self, key, size)
 
     def discard(self, key: int) -> None:
         fault = FaultStruct()
-        if _discard(self._open_handle(), key, ctypes.byref(fault)):
+        if _discard(self.open_handle(), key, ctypes.byref(fault)):
             raise make_error(fault)
 
     def stop_waiting(self) -> None:
@@ -128,7 +156,8 @@ class NativeTier:
         self._elsewhere = 0
         self.handle = None
 
-    def _open_handle(self) -> int:
+    def open_handle(self) -> int:
+        """Return the core's tier."""
         assert self.handle is not None, "the tier is closed"
         return self.handle
 
@@ -156,4 +185,18 @@ class MemoryTier(NativeTier):
         unit = choose_unit(usable)
         super().__init__(_new_memory(arena, size // unit * unit, unit, name.encode()))
         # The arena has padding: without a budget, objects could take more than was asked for.
-        _set_budget(self._open_handle(), usable)
+        _set_budget(self.open_handle(), usable)
+
+
+class CpuTier(MemoryTier):
+    """An arena allocated and touched when the tier opens; an object is a list of its extents."""
+
+    def __init__(self, request: TierRequest) -> None:
+        size = arena_bytes(request.capacity, request.objects)
+        self._arena: NDArray[np.uint8] = np.frombuffer(allocate_pages(size), np.uint8)
+        self._arena.fill(0)  # the page faults happen here, before the run
+        super().__init__("cpu tier", request.capacity, size, address(self._arena))
+
+    def close(self) -> None:
+        super().close()
+        self._arena = np.empty(0, np.uint8)

@@ -66,21 +66,14 @@ class Payload:
         """Write an object's bytes from offset+length up to offset+whole; leave those before."""
         _pad(self.handle, address(buffer), key, offset, length, whole)
 
-    def check_stamps(self, buffer: U64, key: int, offset: int, length: int) -> str | None:
-        """Compare the stamp of every sector; arguments as for `fill`.
+    def check(self, buffer: U64, key: int, offset: int, length: int, *, every_byte: bool = True) -> str | None:
+        """Compare every byte, or the stamp of every sector; otherwise arguments as for `fill`.
 
         A last sector of fewer than 8 bytes holds no whole stamp and is skipped.
 
         Returns:
             What is wrong, in words; None if nothing is.
         """
-        return self._compare(buffer, key, offset, length, every_byte=False)
-
-    def check_bytes(self, buffer: U64, key: int, offset: int, length: int) -> str | None:
-        """Compare every byte; otherwise as `check_stamps`."""
-        return self._compare(buffer, key, offset, length, every_byte=True)
-
-    def _compare(self, buffer: U64, key: int, offset: int, length: int, *, every_byte: bool) -> str | None:
         text = ctypes.create_string_buffer(_TEXT)
         memory = address(buffer)
         is_wrong = _check(self.handle, memory, key, offset, length, every_byte, text, _TEXT)

@@ -3,14 +3,12 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 from replayer.bindings.compiled import BlockIOStruct
 from replayer.machine.reserve import Reserve
-from replayer.record.options import Direct
+from replayer.record.conditions import IoEngine
+from replayer.record.options import Direct, Fsync
 from tracegen.errors import InputError
-
-IoEngine = Literal["psync", "uring"]
 
 
 @dataclass(frozen=True)
@@ -28,7 +26,7 @@ class BlockIO:
     size: int = 1 << 20
     depth: int = 1
     direct: Direct = "auto"
-    fsync: Literal["none", "data"] = "none"
+    fsync: Fsync = "none"
     engine: IoEngine = "psync"
 
     def struct(self) -> BlockIOStruct:

@@ -1,18 +1,11 @@
 """A tier made slower, for tests and what-if runs: limits of bandwidth and latency."""
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from time import perf_counter_ns
-from typing import Any, Final
 
 from replayer.bindings.compiled import call
 from replayer.tiers.base import Tier
 
-READ: Final = 0
-WRITE: Final = 1
-
 _set_throttle = call("tier_throttle")
-_wait_turn: Callable[..., Any] = call("tier_wait_turn")
 
 
 @dataclass(frozen=True)
@@ -45,21 +38,3 @@ class Throttle:
         if self.write_mib_s is not None:
             writes = f" of reads, {self.write_mib_s:g} MiB/s of writes"
         return f"{self.mib_s:g} MiB/s{writes} and {self.latency_us:g} us"
-
-
-def wait_turn(handle: int, direction: int, length: int, began: int) -> int:
-    """Wait as long as the throttle of a tier says, if it has one; return the nanoseconds.
-
-    Compiled code does so by itself; this is for transfers that are made in Python.
-
-    Args:
-        handle: the compiled core's tier; 0: it is not throttled.
-        direction: READ or WRITE.
-        length: bytes that were transferred.
-        began: perf_counter_ns() before the transfer.
-    """
-    if not handle:  # without a call: it would take longer than the rest
-        return 0
-    transferred = perf_counter_ns()
-    _wait_turn(handle, direction, length, began)
-    return perf_counter_ns() - transferred

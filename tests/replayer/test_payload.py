@@ -84,7 +84,7 @@ def test_a_stamp_can_be_decoded(key: int, sector: int) -> None:
     """A sector in a wrong place tells where it belongs: the core inverts the stamp."""
     buffer = np.array([split_mix((key << BITS) + sector ^ int(POOL[0]))], np.uint64)
     place = (1, 5) if (key, sector) != (1, 5) else (1, 6)
-    problem = PAYLOAD.check_stamps(buffer, place[0], place[1] * SECTOR, 8)
+    problem = PAYLOAD.check(buffer, place[0], place[1] * SECTOR, 8, every_byte=False)
     holds = f"sector {sector} of key {key}" if key < 2**32 else "no stamp of this run"
     assert problem is not None
     assert problem.endswith(f"sector {place[1]} of key 1 holds {holds}")
@@ -130,8 +130,8 @@ def test_bytes_as_written_pass_the_checks(length: int, key: int, block: int, ske
         : -(-length // SECTOR) * WORDS
     ]
     buffer[skew:].view(np.uint8)[length:] = 0xEE
-    assert PAYLOAD.check_stamps(buffer[skew:], key, block * BLOCK, length) is None
-    assert PAYLOAD.check_bytes(buffer[skew:], key, block * BLOCK, length) is None
+    assert PAYLOAD.check(buffer[skew:], key, block * BLOCK, length, every_byte=False) is None
+    assert PAYLOAD.check(buffer[skew:], key, block * BLOCK, length) is None
 
 
 @pytest.mark.parametrize("length", [*range(1, 18), *range(504, 530), *range(1020, 1034)])
@@ -140,13 +140,13 @@ def test_full_checks_find_any_flipped_bit_and_stamp_checks_those_in_stamps(lengt
     """A last sector of fewer than 8 bytes holds no whole stamp."""
     buffer = make(5, offset, length)[: -(-length // SECTOR) * WORDS].copy()
     raw = buffer.view(np.uint8)
-    assert PAYLOAD.check_bytes(buffer, 5, offset, length) is None
+    assert PAYLOAD.check(buffer, 5, offset, length) is None
     for place in range(length):
         raw[place] ^= 1 << place % 8
         first_of_sector = place // SECTOR * SECTOR
         stamped = place - first_of_sector < 8 and first_of_sector + 8 <= length
-        problem = PAYLOAD.check_bytes(buffer, 5, offset, length)
-        assert (PAYLOAD.check_stamps(buffer, 5, offset, length) is not None) == stamped
+        problem = PAYLOAD.check(buffer, 5, offset, length)
+        assert (PAYLOAD.check(buffer, 5, offset, length, every_byte=False) is not None) == stamped
         if stamped:
             assert problem is not None
             assert f"sectors wrong from byte {offset} on: sector {(offset + place) // SECTOR} of key 5" in problem
@@ -155,14 +155,14 @@ def test_full_checks_find_any_flipped_bit_and_stamp_checks_those_in_stamps(lengt
         raw[place] ^= 1 << place % 8
     for behind in range(length, len(raw)):
         raw[behind] ^= 0xFF
-    assert PAYLOAD.check_bytes(buffer, 5, offset, length) is None, "what lies behind is not looked at"
+    assert PAYLOAD.check(buffer, 5, offset, length) is None, "what lies behind is not looked at"
 
 
 def test_the_error_of_a_swapped_sector_names_its_place() -> None:
     buffer = make(5, BLOCK, BLOCK)
     buffer[3 * WORDS : 4 * WORDS] = make(9, 0, BLOCK)[8 * WORDS : 9 * WORDS]
-    for check in (PAYLOAD.check_stamps, PAYLOAD.check_bytes):
-        problem = check(buffer, 5, BLOCK, BLOCK)
+    for every_byte in (False, True):
+        problem = PAYLOAD.check(buffer, 5, BLOCK, BLOCK, every_byte=every_byte)
         assert problem is not None
         assert f"sector {BLOCK // SECTOR + 3} of key 5 holds sector 8 of key 9" in problem
 
@@ -170,14 +170,14 @@ def test_the_error_of_a_swapped_sector_names_its_place() -> None:
 def test_a_torn_write_is_found() -> None:
     buffer = make(5, 0, BLOCK)
     buffer[BLOCK // 16 :] = 0
-    problem = PAYLOAD.check_stamps(buffer, 5, 0, BLOCK)
+    problem = PAYLOAD.check(buffer, 5, 0, BLOCK, every_byte=False)
     assert problem is not None
     assert "1024 of 2048 sectors" in problem
 
 
 def test_sectors_of_the_largest_object_can_be_numbered() -> None:
     buffer = make((1 << 36) - 1, MAX_OBJECT - BLOCK, BLOCK)
-    assert PAYLOAD.check_stamps(buffer, (1 << 36) - 1, MAX_OBJECT - BLOCK, BLOCK) is None
+    assert PAYLOAD.check(buffer, (1 << 36) - 1, MAX_OBJECT - BLOCK, BLOCK, every_byte=False) is None
 
 
 def blocks(payload: Payload) -> set[bytes]:
@@ -196,6 +196,6 @@ def test_payloads_of_two_runs_share_no_block() -> None:
 
 def test_a_block_that_an_earlier_run_left_is_found() -> None:
     stale, payload = make(3, 0, 8 * SECTOR, Payload(SEED, 1)), Payload(SEED, 2)
-    problem = payload.check_stamps(stale, 3, 0, 8 * SECTOR)
+    problem = payload.check(stale, 3, 0, 8 * SECTOR, every_byte=False)
     assert problem is not None
     assert problem.startswith("8 of 8 sectors wrong")

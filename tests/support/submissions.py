@@ -94,9 +94,9 @@ def trace_of(option: Option, rank: int, place: Path) -> Trace:
 
 def planned_by_hand(trace: Path, place: Path, info: RunInfo, moves: Path) -> PlanInfo:
     """Its plan: of a test's own order and memory, which CLOSED does not have."""
-    if info.conditions.plan.model != "hand-made":
+    if info.conditions.model != "hand-made":
         return plan_anew(trace, place, info, moves)
-    opened, cpu = Trace(trace), info.conditions.plan.usable_bytes.cpu or 0
+    opened, cpu = Trace(trace), info.conditions.usable_bytes.cpu or 0
     order = Order("run", "crafted", op_ids=np.arange(opened.ops))
     capacity = (Decimal(0), Decimal(cpu) / 2**30, None)
     plan = Plan(opened, PlanOptions(TokenBytes(PER_TOKEN), capacity, headroom=Decimal(1), order=order))

@@ -8,7 +8,6 @@ import msgspec
 from analysis.runs.run import Doubt
 from analysis.summary.answer import answer_runs
 from analysis.summary.run_summary import MachineName, Metrics, Summary
-from replayer.record.conditions import group_conditions
 from replayer.schema import Conditions, PredictionInfo
 from views.text import render_text
 
@@ -43,7 +42,7 @@ def summary_of(
         cut=cut,
         trace_fingerprint=trace,
         plan_fingerprint="p",
-        conditions=msgspec.convert(group_conditions(CONDITIONS | dict(conditions or {})), Conditions),
+        conditions=msgspec.convert(CONDITIONS | dict(conditions or {}), Conditions),
         users=None,
         zero_ns=[*zero_ns],
         ended_ns=[None] * len(zero_ns),

@@ -24,7 +24,7 @@ from replayer.planning.plan_hash import PlanHash
 from replayer.run.footprint import Footprint
 from replayer.schema import LOG_COLUMNS, MOVES
 from replayer.tiers.base import HostBuffer
-from replayer.tiers.cpu import CpuTier
+from replayer.tiers.native import CpuTier
 from replayer.tiers.payload import Payload
 from replayer.tiers.request import TierRequest
 from tests.replayer.arrangements.compiled_plan import gib_of
@@ -86,7 +86,7 @@ class Machine:
                 found.read(0, size, buffer)
         except FileNotFoundError:
             return False
-        assert self.payload.check_bytes(buffer.words, key, 0, size) is None
+        assert self.payload.check(buffer.words, key, 0, size) is None
         return True
 
     def close(self) -> None:

@@ -19,8 +19,7 @@ from replayer.planning.pace import Demand, Pace, PlanWindow, Span
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.run import log_writer as logs
 from replayer.tiers import BACKENDS
-from replayer.tiers.cpu import CpuTier
-from replayer.tiers.native import NullTier
+from replayer.tiers.native import CpuTier, NullTier
 from replayer.tiers.payload import Payload
 from replayer.tiers.request import TierRequest
 from tests.replayer.run.replays import MIB, UNIT, _many, go, options, refused

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from replayer.bindings.compiled import Extent, variable
 from replayer.machine.reserve import Reserve
 from replayer.tiers.base import ALIGNMENT, HostBuffer, Tier
-from replayer.tiers.cpu import CpuTier
 from replayer.tiers.disk import FileTier, SlabTier
 from replayer.tiers.gpu import GpuTier
+from replayer.tiers.native import CpuTier
 from replayer.tiers.payload import Payload
 from replayer.tiers.request import BlockIO, TierRequest
 from replayer.tiers.throttled import Throttle
@@ -93,7 +93,7 @@ def find_damage(tier: Tier, key: int, size: int) -> str | None:
         for offset in range(0, size, CHUNK):
             length = min(CHUNK, size - offset)
             buffer = read(tier, source, offset, length)
-            damage = damage or PAYLOAD.check_bytes(buffer.words, key, offset, length)
+            damage = damage or PAYLOAD.check(buffer.words, key, offset, length)
     return damage
 
 
@@ -173,7 +173,7 @@ class TierContract:
             for offset in reversed(range(0, size, chunk)):
                 length = min(chunk, size - offset)
                 buffer = read(tier, source, offset, length)
-                assert PAYLOAD.check_bytes(buffer.words, 1, offset, length) is None
+                assert PAYLOAD.check(buffer.words, 1, offset, length) is None
 
     def test_concurrent_workers_do_not_mix_their_objects(self, tier: Tier) -> None:
         """Calls on several keys overlap; each worker has its own buffer and its own pattern."""

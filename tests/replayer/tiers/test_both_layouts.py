@@ -176,7 +176,7 @@ def test_a_ring_that_failed_is_closed(disk: Disk) -> None:
         assert not BUFFER.bytes.any(), "nothing is written into the buffer any more"
         assert set(list_rings()) < before, "closed"
         source.read(0, size, BUFFER)
-    assert PAYLOAD.check_bytes(BUFFER.words, 1, 0, size) is None
+    assert PAYLOAD.check(BUFFER.words, 1, 0, size) is None
     tier.close()
 
 

@@ -112,7 +112,7 @@ class TestSlabTier(DiskContract):
         with room.open(1000, 400 * ALIGNMENT - 77) as source:
             for offset in range(0, 400 * ALIGNMENT, 23 * ALIGNMENT):
                 length = min(23 * ALIGNMENT, 400 * ALIGNMENT - 77 - offset)
-                assert PAYLOAD.check_bytes(read(room, source, offset, length).words, 1000, offset, length) is None
+                assert PAYLOAD.check(read(room, source, offset, length).words, 1000, offset, length) is None
         room.close()
 
     def test_only_the_tiers_own_files_are_removed(self, tmp_path: Path) -> None:
