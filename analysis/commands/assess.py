@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from analysis.commands.directories import find_runs
+from analysis.commands.directories import PATH, find_runs, runs_argument
 from tracegen.console.answers import json_option, show_text
 from tracegen.console.commands import Word, command
 from tracegen.console.progress_bars import show_progress
@@ -14,7 +14,7 @@ from tracegen.console.progress_bars import show_progress
 @command(
     epilog="Example: analysis assess run1 --threshold nvme_read_p95_ms=50 --reference vllm.json",
 )
-@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@runs_argument
 @click.option(
     "--profile",
     type=Word(["latency", "throughput"]),  # those of criteria.py, which takes time to import
@@ -33,7 +33,7 @@ from tracegen.console.progress_bars import show_progress
     "--reference",
     "references",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Show a result of a vLLM or LMCache benchmark next to each run.",
 )
 @json_option("an object for one run, an array for several")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from analysis.commands.directories import find_runs
+from analysis.commands.directories import find_runs, runs_argument
 from tracegen.console.answers import AnswerOutput, answer_options, show_text
 from tracegen.console.commands import Command
 from tracegen.console.progress_bars import show_progress
@@ -65,7 +65,7 @@ class CompareCommand(Command):
     cls=CompareCommand,
     epilog="Example: analysis compare fast-1 fast-2 fast-3 --against slow-1 slow-2 slow-3",
 )
-@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@runs_argument
 @click.option(
     "--against",
     multiple=True,

@@ -6,10 +6,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
+import click
+
+PATH: Final = click.Path(path_type=Path)
+runs_argument: Final = click.argument("runs", nargs=-1, required=True, type=PATH)
 _DEPTH: Final = 4  # folders below the one named: results/scale/users_8/trial_1 has three
-_FAILED: Final = re.compile(
-    r"failed-\d+-.*",
-)  # a series moves failed trials to folders of this name
+_FAILED: Final = re.compile(r"failed-\d+-.*")  # a series moves failed trials to folders of this name
 
 
 def find_runs(paths: Iterable[Path]) -> list[Path]:

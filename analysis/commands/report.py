@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from analysis.commands.directories import find_runs
+from analysis.commands.directories import PATH, find_runs, runs_argument
 from analysis.commands.target_options import target_options
 from tracegen.console.answers import AnswerOutput, answer_options
 from tracegen.console.commands import Word, command
@@ -22,7 +22,7 @@ _OF_FILES = ("runs", "output", "form", "charts", "title", "force", "as_json")
 
 
 @command(epilog="Example: analysis report run1 run2 -o report.html")
-@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@runs_argument
 @answer_options(
     click.option(
         "--format",
@@ -32,7 +32,7 @@ _OF_FILES = ("runs", "output", "form", "charts", "title", "force", "as_json")
     ),
     click.option(
         "--baseline",
-        type=click.Path(path_type=Path),
+        type=PATH,
         metavar="RUN",
         help="Compare all systems with that of this run. Default: the first.",
     ),

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from analysis.commands.directories import PATH
 from analysis.submission.rules import DIVISIONS, RULES
 from tracegen.console.answers import AnswerOutput, answer_options, json_option, show_text
 from tracegen.console.commands import Command, Word
@@ -25,7 +26,7 @@ def submission() -> None:
     cls=Command,
     epilog="Example: analysis submission begin work --org acme --system s1 --cache-dir /mnt/s1 --results r",
 )
-@click.argument("work", type=click.Path(path_type=Path))
+@click.argument("work", type=PATH)
 @click.option(
     "--org",
     "organisation",
@@ -56,13 +57,13 @@ def submission() -> None:
 )
 @click.option(
     "--cache-dir",
-    type=click.Path(path_type=Path),
+    type=PATH,
     required=True,
     help="Existing directory on the system under test.",
 )
 @click.option(
     "--results",
-    type=click.Path(path_type=Path),
+    type=PATH,
     required=True,
     help="Root of the tree of packages, on another file system.",
 )
@@ -85,10 +86,10 @@ def begin(work: Path, cache_dir: Path, results: Path, **asked: Any) -> None:
 
 
 @submission.command(cls=Command, epilog="Example: analysis submission package work --results results")
-@click.argument("work", type=click.Path(path_type=Path))
+@click.argument("work", type=PATH)
 @click.option(
     "--results",
-    type=click.Path(path_type=Path),
+    type=PATH,
     required=True,
     help="Root of the tree of packages.",
 )
@@ -106,7 +107,7 @@ def package(work: Path, results: Path) -> None:
 
 
 @submission.command(cls=Command, epilog="Example: analysis submission validate results/closed/acme")
-@click.argument("directory", type=click.Path(path_type=Path))
+@click.argument("directory", type=PATH)
 @json_option("an array with an object for each system")
 @click.pass_context
 def validate(ctx: click.Context, directory: Path, as_json: bool) -> None:
@@ -134,7 +135,7 @@ def validate(ctx: click.Context, directory: Path, as_json: bool) -> None:
     cls=Command,
     epilog="Example: analysis submission compare results/closed/acme others/closed/duff",
 )
-@click.argument("directories", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("directories", nargs=-1, required=True, type=PATH)
 @answer_options(example="-o ranking.html")
 def compare(directories: tuple[Path, ...], output: AnswerOutput) -> None:
     """Rank packages, option by option.

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from analysis.commands.directories import find_runs
+from analysis.commands.directories import PATH, find_runs, runs_argument
 from analysis.commands.target_options import target_options
 from tracegen.console.answers import AnswerOutput, answer_options
 from tracegen.console.commands import command
@@ -18,7 +18,7 @@ _OBJECTS = "an object for one run, an array for several"
 
 
 @command(epilog="Example: analysis summary run1 run2")
-@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@runs_argument
 @answer_options(example="-o summary.html", content=_OBJECTS)
 @target_options
 def summary(runs: tuple[Path, ...], output: AnswerOutput, targets: "Targets") -> None:
@@ -36,10 +36,10 @@ def summary(runs: tuple[Path, ...], output: AnswerOutput, targets: "Targets") ->
 
 
 @command(epilog="Example: analysis check run1 --trace trace.parquet")
-@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@runs_argument
 @click.option(
     "--trace",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Plan this trace again and compare every row; {rank} in its name is the rank's number.",
 )
 @answer_options(example="-o check.md", content=_OBJECTS)

@@ -1,7 +1,7 @@
 """Flags of the targets that runs are judged by."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import click
@@ -87,21 +87,10 @@ def _parse_tiers(texts: tuple[str, ...], device: str | None) -> dict[str, tuple[
 
     bandwidths = {} if device is None else {"nvme": _parse_bandwidths("device_gib_s", device)}
     for text in texts:
-        tier, _, directions = text.partition("=")
-        if tier not in TIERS:
-            raise InputError(
-                f"there is no tier {tier!r}",
-                f"name one of {', '.join(TIERS)}",
-                subject=text,
-                setting="tier_gib_s",
-            )
+        tier, directions = _split_named("tier_gib_s", text, "tier", TIERS)
         if tier in bandwidths:
-            raise InputError(
-                f"the bandwidth of {tier} is given twice",
-                "give it once",
-                subject=text,
-                setting="tier_gib_s",
-            )
+            problem = f"the bandwidth of {tier} is given twice"
+            raise InputError(problem, "give it once", subject=text, setting="tier_gib_s")
         bandwidths[tier] = _parse_bandwidths("tier_gib_s", directions)
     return bandwidths
 
@@ -109,29 +98,24 @@ def _parse_tiers(texts: tuple[str, ...], device: str | None) -> dict[str, tuple[
 def _parse_bandwidths(setting: str, text: str) -> tuple[float, float]:
     read, comma, write = text.partition(",")
     if not comma:
-        raise InputError(
-            "not two numbers",
-            "give those of reading and writing, for example 6.5,4",
-            subject=text,
-            setting=setting,
-        )
+        remedy = "give those of reading and writing, for example 6.5,4"
+        raise InputError("not two numbers", remedy, subject=text, setting=setting)
     return _parse(setting, read, GIB_S), _parse(setting, write, GIB_S)
 
 
 def _parse_classes(text: str) -> dict[str, float]:
     """Parse the targets of QoS classes, in ms."""
-    targets = {}
-    for entry in text.split(","):
-        name, _, value = entry.partition("=")
-        if name not in _DEFAULT.qos_ms:
-            raise InputError(
-                f"there is no class {name!r}",
-                f"name one of {', '.join(_DEFAULT.qos_ms)}",
-                subject=text,
-                setting="qos_ms",
-            )
-        targets[name] = _parse("qos_ms", value, MILLISECONDS)
-    return targets
+    named = (_split_named("qos_ms", entry, "class", _DEFAULT.qos_ms) for entry in text.split(","))
+    return {name: _parse("qos_ms", value, MILLISECONDS) for name, value in named}
+
+
+def _split_named(setting: str, text: str, what: str, known: Iterable[str]) -> tuple[str, str]:
+    """Split NAME=VALUE, whose name must be known."""
+    name, _, value = text.partition("=")
+    if name not in known:
+        remedy = f"name one of {', '.join(known)}"
+        raise InputError(f"there is no {what} {name!r}", remedy, subject=text, setting=setting)
+    return name, value
 
 
 def _parse(setting: str, text: str, unit: Unit) -> float:

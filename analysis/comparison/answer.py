@@ -10,6 +10,7 @@ import polars as pl
 from msgspec import to_builtins
 
 from analysis.comparison.compare import Comparison, Pair
+from analysis.comparison.intervals import summarise_metric
 from analysis.comparison.matching import Configuration
 from analysis.comparison.ratios import EQUAL_WORK, Measured, Ratio
 from analysis.comparison.sentences import describe_comparison, describe_pair, describe_verdict, format_interval
@@ -233,7 +234,7 @@ def answer_statistics(
             "predicted": any(trial.summary.prediction for trial in one.trials[system]),
             "metric": metric,
             "unit": get_unit(metric),
-            **asdict(one.statistics(system, metric)),
+            **asdict(summarise_metric(metric, [trial.summary for trial in one.trials[system]])),
         }
         for metric, one in product(metrics, configurations)
     ]

@@ -62,11 +62,11 @@ class Estimate:
     freedom: float
     systematic: float = 0.0
 
-    def find_ends(self, confidence: float = CONFIDENCE) -> tuple[float, float] | None:
+    def find_ends(self) -> tuple[float, float] | None:
         """Return the interval of the ratio; None without a standard error."""
         if self.error is None:
             return None
-        random = find_t(1 - (1 - confidence) / 2, self.freedom) * self.error
+        random = find_t(self.freedom) * self.error
         half = math.hypot(random, self.systematic)
         return math.exp(self.log - half), math.exp(self.log + half)
 
@@ -91,7 +91,7 @@ def compute_statistics(values: Iterable[float | None]) -> Statistics:
     if len(known) == 1:
         return Statistics(1, mean, median=median)
     sd = statistics.stdev(known)
-    half = find_t(1 - (1 - CONFIDENCE) / 2, len(known) - 1) / math.sqrt(len(known))
+    half = find_t(len(known) - 1) / math.sqrt(len(known))
     low, high = mean - half * sd, mean + half * sd
     if known[0] > 0 and sd:  # equal values are their own interval, without the rounding of logarithms
         logs = [math.log(value) for value in known]
@@ -154,17 +154,13 @@ def adjust_by_holm(chances: Sequence[float]) -> list[float]:
     return [min(1.0, adjusted[place]) for place in range(len(chances))]
 
 
-def find_t(share: float, freedom: float) -> float:
-    """Return a quantile of Student's t above the median.
+def find_t(freedom: float) -> float:
+    """Return what CONFIDENCE of Student's t stay within on both sides of 0.
 
     With t = √freedom × tan θ the density is proportional to cos^(freedom − 1) θ, which is
     integrated numerically.
-
-    Args:
-        share: from 0.5 to below 1.
-        freedom: degrees of freedom, at least 1.
     """
-    angle = float(np.interp(2 * share - 1, _integrate(freedom), _ANGLES))
+    angle = float(np.interp(CONFIDENCE, _integrate(freedom), _ANGLES))
     return math.sqrt(freedom) * math.tan(angle)
 
 

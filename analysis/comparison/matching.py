@@ -7,7 +7,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Final
 
-from analysis.comparison.intervals import Statistics, summarise_metric
 from analysis.comparison.trials import (
     LEADERS,
     ConditionTexts,
@@ -63,10 +62,6 @@ class Configuration:
     def cut(self) -> bool:
         """Whether runs were cut."""
         return any(trial.summary.cut is not None for trial in chain(*self.trials.values()))
-
-    def statistics(self, system: str, metric: str) -> Statistics:
-        """Return the statistics of a metric over the trials of a system."""
-        return summarise_metric(metric, [trial.summary for trial in self.trials[system]])
 
 
 def match_configurations(systems: Systems, vary: Sequence[str] = ()) -> tuple[list[Configuration], list[str]]:
@@ -186,12 +181,12 @@ def _list_values(name: str, conditions: Sequence[ConditionTexts]) -> str:
 
 def name_configurations(keys: Sequence[Key], groups: Mapping[Key, Sequence[Trial]]) -> dict[Key, str]:
     """Name configurations by what distinguishes them; a single one by its main conditions."""
+    differing = find_differing(*({"trace": key[0]} | dict(key[1]) for key in keys))
+    shown = drop_followers(differing)
     if len(keys) == 1:
         main = ("model", *_TIERS, "workers", "pace")
         shown = [name for name, text in keys[0][1] if name in main and (name, text) not in _NO_TIERS]
-        return {keys[0]: _name_key(keys[0], groups, shown)}
-    differing = find_differing(*({"trace": key[0]} | dict(key[1]) for key in keys))
-    names = {key: _name_key(key, groups, drop_followers(differing)) for key in keys}
+    names = {key: _name_key(key, groups, shown) for key in keys}
     if len({*names.values()}) < len(names):  # followers alone tell some apart
         return {key: _name_key(key, groups, differing) for key in keys}
     return names
@@ -199,13 +194,12 @@ def name_configurations(keys: Sequence[Key], groups: Mapping[Key, Sequence[Trial
 
 def _name_key(key: Key, groups: Mapping[Key, Sequence[Trial]], shown: Collection[str]) -> str:
     trace, conditions = key
-    headroom = dict(conditions).get("headroom")
     parts = []
     if "trace" in shown:
         parts.append(f"{Path(groups[key][0].run.infos[0].trace.path or 'trace').stem} {trace[:8]}")
     # The bytes of a token follow from the model.
     hidden = "bytes_per_token" if "model" in shown else ""
-    parts += [name_condition(name, text, headroom) for name, text in conditions if name in shown and name != hidden]
+    parts += [name_condition(name, text) for name, text in conditions if name in shown and name != hidden]
     return ", ".join(parts)
 
 

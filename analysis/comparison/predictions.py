@@ -17,7 +17,7 @@ from analysis.comparison.trials import (
     Trial,
     check_common_plan,
     conditions_of,
-    describe_condition,
+    describe_differing,
     find_differing,
     load_sets,
 )
@@ -198,14 +198,12 @@ def _check_pair(name: str, measured: Sequence[Trial], prediction: Trial, info: P
         yield f"{name}: predicted with {describe_profile(info)}: no replay was as fast."
     # The profile decides the conditions of its devices; a replay under others is not what was predicted.
     own = conditions_of(prediction)
-    differing = {}
-    for conditions in map(conditions_of, measured):
-        for condition in find_differing(conditions, own):
-            if condition in OF_DEVICES and own.get(condition) not in _UNSAID:
-                values = (describe_condition(condition, each.get(condition)) for each in (conditions, own))
-                differing[condition] = f"{condition} ({' measured, '.join(values)} predicted)"
-    if differing:
-        yield f"{name}: the profile is of other conditions: {', '.join(differing.values())}."
+    for other in map(conditions_of, measured):
+        known = (each for each in find_differing(other, own) if own.get(each) not in _UNSAID)
+        if differing := [each for each in known if each in OF_DEVICES]:
+            told = ", ".join(describe_differing(differing, {"measured": other, "predicted": own}))
+            yield f"{name}: the profile is of other conditions: {told}."
+            return
 
 
 def compute_error(measured: Sequence[Summary], prediction: Summary, metric: str) -> PredictionError:

@@ -48,15 +48,17 @@ ConditionTexts = dict[str, str]
 
 
 def conditions_of(trial: Trial) -> ConditionTexts:
-    """Return a run's conditions as JSON by name; each tier's size separately: usable_bytes.cpu."""
+    """Return a run's conditions as `write_conditions` does."""
     return write_conditions(trial.run.conditions)
 
 
 def write_conditions(conditions: Conditions) -> ConditionTexts:
-    """Write conditions as JSON by name; each tier's size separately: usable_bytes.cpu."""
+    """Write conditions as JSON by name; each tier's size, as requested, separately: usable_bytes.cpu."""
     named = to_plain(conditions)
-    sizes = named.pop("usable_bytes")
-    named |= {f"usable_bytes.{tier}": size for tier, size in sizes.items()}
+    for tier, size in named.pop("usable_bytes").items():
+        # The headroom is taken off memory only: files need none.
+        share = 1.0 if tier == "nvme" else float(named.get("headroom") or 1)
+        named[f"usable_bytes.{tier}"] = size and round(size / share)
     return {name: json.dumps(value, sort_keys=True) for name, value in named.items()}
 
 
@@ -105,22 +107,12 @@ def drop_followers(names: list[str]) -> list[str]:
     return [name for name in names if LEADERS.get(name) not in names]
 
 
-def describe_condition(name: str, text: str | None, headroom: str | None = None) -> str:
-    """Describe a condition's value; a tier's size as requested, if the headroom is known.
-
-    Args:
-        name: of the condition.
-        text: its value as JSON; None if the run did not record it.
-        headroom: the share of a memory tier that is usable, as JSON.
-    """
+def describe_condition(name: str, text: str | None) -> str:
+    """Describe a condition's value, given as JSON; None if the run did not record it."""
     if text is None:
         return "not recorded"
     if name.startswith("usable_bytes."):
-        if text == "null":
-            return "unlimited"
-        # The headroom is taken off memory only: files need none.
-        share = 1.0 if name == "usable_bytes.nvme" else float(json.loads(headroom or "null") or 1)
-        return format_value(int(text) / 2**30 / share, "GiB")
+        return "unlimited" if text == "null" else format_value(int(text) / 2**30, "GiB")
     if name == "order" and text != "null":
         order = json.loads(text)
         words = (order.get(field) for field in ("kind", "name"))
@@ -132,17 +124,15 @@ def describe_differing(names: Iterable[str], runs: Mapping[str, ConditionTexts])
     """Describe conditions with the value of each system, as "workers 8 (a) against 16 (b)"."""
     texts = []
     for name in names:
-        values = (
-            f"{describe_condition(name, run.get(name), run.get('headroom'))} ({system})" for system, run in runs.items()
-        )
+        values = (f"{describe_condition(name, run.get(name))} ({system})" for system, run in runs.items())
         label = name.replace("usable_bytes.", "size of ").replace("_", " ")
         texts.append(f"{label} {' against '.join(values)}")
     return texts
 
 
-def name_condition(name: str, text: str | None, headroom: str | None = None) -> str:
+def name_condition(name: str, text: str | None) -> str:
     """Format a condition with its name; a model or an arrangement says what it is."""
-    value = describe_condition(name, text, headroom)
+    value = describe_condition(name, text)
     label = name.removeprefix("usable_bytes.").replace("_", " ")
     return value if name in ("model", "arrangement") else f"{label} {value}"
 

@@ -78,7 +78,7 @@ def make_report(data: Gathered, title: str = "") -> Answer:
     return Answer(
         kicker=f"kv-tier-bench report of {_count_runs(data, curve)}",
         title=title or (make_load_title(curve) if curve else _make_title(data)),
-        subject=list_tested(data, ("pace", "users") if load and not compared else ()),
+        subject=list_tested(data),
         state=choose_state(data),
         tone="bad" if not is_valid else "plain" if is_plain else "good",
         sentence=_describe_answer(data, curve),
@@ -184,8 +184,8 @@ def describe_runs(data: Gathered) -> str:
     is_few = any(is_thin("ttfb_p95_ms", run.summary.metrics) for run in trials)
     speeds = {tier: f"{tier}_break_even_tok_s" for tier in TIERS}
     names = ("wall_clock_tok_s", "ttfb_p95_ms", *speeds.values())
-    means = {name: summarise_metric(name, [run.summary for run in trials]).mean for name in names}
-    said = {name: format_alike([mean])[0] if mean else "" for name, mean in means.items()}
+    means = ((name, summarise_metric(name, [run.summary for run in trials]).mean) for name in names)
+    said = {name: format_alike([mean])[0] if mean else "" for name, mean in means}
     # The slowest tier is the one whose worth is asked.
     tier = next((tier for tier in reversed(TIERS) if said[speeds[tier]]), TIERS[0])
     worth = f"reading from {tier} beats recomputing where prefill computes less than {{}} tokens/s"

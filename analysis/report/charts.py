@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from analysis.comparison.answer import SECTION, list_rows, name_comparison
 from analysis.comparison.compare import Comparison
 from analysis.comparison.ratios import Ratio
-from analysis.comparison.sentences import describe_verdict, format_span
+from analysis.comparison.sentences import format_span
 from analysis.report.systems import Gathered
 from replayer.schema import TIERS
 from tracegen.schema import ENUMS
@@ -53,34 +53,31 @@ _DIRECTION: Final = pl.format("{} {}s", "tier", "side")
 
 def draw_ratios(comparison: Comparison) -> Iterator[Chart]:
     """Yield the forest of the ratios that were judged, if there are any."""
-    ratios = {row.label: row.ratio for row in list_rows(comparison) if row.ratio.better and row.ratio.ratio is not None}
-    if not ratios:
+    rows = [row for row in list_rows(comparison) if row.ratio.better and row.ratio.ratio is not None]
+    if not rows:
         return
     name = comparison.compared[0].name if len(comparison.compared) == 1 else "system"
-    tones = {
-        f"{name} is better": "cpu",
-        f"{comparison.baseline} is better": "nvme",
-        "no difference or no verdict": "muted",
-    }
+    better, worse, neither = (
+        f"{name} is better",
+        f"{comparison.baseline} is better",
+        "no difference or no verdict",
+    )
     marks = []
-    for label, ratio in ratios.items():
-        at, low, high = turn(ratio)
-        tone = 2 if ratio.verdict != "apart" else int(ratio.winner != ratio.a)
-        text = format_span(ratio)
-        note = f"{label}: {text}: {describe_verdict(ratio)}"
-        marks.append(
-            {"y": label, "x": at, "low": low, "high": high, "series": [*tones][tone], "text": text, "note": note}
-        )
+    for row in rows:
+        ratio = row.ratio
+        series = neither if ratio.verdict != "apart" else better if ratio.winner == ratio.a else worse
+        marks.append((row.label, *turn(ratio), series, format_span(ratio)))
+    types = {"y": pl.String, **dict.fromkeys(("x", "low", "high"), pl.Float64), "series": pl.String, "text": pl.String}
     yield Chart(
         name="sides",
         title=name_comparison(comparison),
         caption=_READING,
         kind="intervals",
-        rows=pl.DataFrame(marks, infer_schema_length=None),
+        rows=pl.DataFrame(marks, types, orient="row"),
         x=Axis(title=f"◀ {comparison.baseline} better    |    {name} better ▶", is_ratio=True),
-        y=Axis(title="", order=[*ratios]),
-        series=[*tones],
-        colours=tones,
+        y=Axis(title="", order=[row.label for row in rows]),
+        series=[better, worse, neither],
+        colours={better: "cpu", worse: "nvme", neither: "muted"},
         rules=[Rule(label="1", x=1.0)],
         section=SECTION,
     )

@@ -135,7 +135,6 @@ def gather(
     paths: Sequence[Path],
     targets: Targets,
     baseline: Path | None = None,
-    names: Sequence[str] | None = None,
     progress: Progress = ignore_progress,
     *,
     labels: Sequence[tuple[str, str]] = (),
@@ -147,7 +146,6 @@ def gather(
         targets: bounds that the user set.
         baseline: one of the runs, to whose system all are compared; None takes the first run, and
             compares only systems of one load.
-        names: names as SYSTEM/TRIAL; None to name runs after their paths.
         progress: shows the work on each run.
         labels: names of systems, each with a directory or a pattern of its runs.
 
@@ -163,16 +161,13 @@ def gather(
     given = assign_labels(paths, labels)
     runs = [_read(path, targets, progress) for path in paths]
     summaries = add_shared_doubts([run.summary for run in runs], given)
-    known = zip(runs, names or shorten_paths(paths), given, summaries, strict=True)
+    known = zip(runs, shorten_paths(paths), given, summaries, strict=True)
     runs = [
-        replace(run, name=escape_controls(name), label=label, summary=summary) for run, name, label, summary in known
+        replace(run, name=mark_predicted(escape_controls(name), run), label=label, summary=summary)
+        for run, name, label, summary in known
     ]
-    # Names given as SYSTEM/TRIAL say the system themselves.
-    systems = [name.rpartition("/")[0] for name in names] if names else name_runs(runs)
-    runs = [
-        replace(run, name=mark_predicted(run.name, run), system=mark_predicted(system, run))
-        for run, system in zip(runs, systems, strict=True)
-    ]
+    systems = zip(runs, name_runs(runs), strict=True)
+    runs = [replace(run, system=mark_predicted(system, run)) for run, system in systems]
     named = [label for label in given if label]
     # Labels are the sides that the user wants, whatever configurations are under each.
     are_sides = len(named) == len(runs) and len({*named}) > 1
@@ -288,27 +283,23 @@ def name_groups(groups: Sequence[Sequence[Subject]]) -> list[str]:
     It is the label of its runs. Groups with one label are told apart by what differs between them,
     and groups without one by what their paths say, or by what differs.
     """
-    by_label: dict[str | None, list[int]] = {}
-    for number, own in enumerate(groups):
-        by_label.setdefault(own[0].label, []).append(number)
-    names: dict[int, str] = {}
-    for label, numbers in by_label.items():
-        apart = _tell_apart([groups[number] for number in numbers], label)
-        names |= zip(numbers, map(escape_controls, apart), strict=True)  # paths may hold any byte
-    return list(_number_equal(_shorten(names[number]) for number in range(len(groups))))
+    alike: dict[str | None, list[Sequence[Subject]]] = {}
+    for own in groups:
+        alike.setdefault(own[0].label, []).append(own)
+    apart = {label: iter(_tell_apart(found, label)) for label, found in alike.items()}
+    return list(_number_equal(_shorten(next(apart[own[0].label])) for own in groups))
 
 
 def _tell_apart(groups: Sequence[Sequence[Subject]], label: str | None) -> list[str]:
+    """Name groups of one label, or without any, by their paths if these say something, else by what differs."""
     if label is not None and len(groups) == 1:
         return [label]
-    paths = find_path_names([[run.run.path for run in own] for own in groups])
-    differences = _find_differences([own[0].summary for own in groups])
-    if label is not None:
-        numbers = map(str, range(1, len(groups) + 1))
-        return [f"{label}, {each}" for each in differences or paths or numbers]
-    if paths and not all(map(_UNTOLD.fullmatch, paths)):
-        return paths
-    return differences or paths or [own[0].run.path.name for own in groups]
+    names = find_path_names([[run.run.path for run in own] for own in groups])
+    if not names or all(map(_UNTOLD.fullmatch, names)):
+        found = _find_differences([own[0].summary for own in groups])
+        names = found or names or [own[0].run.path.name for own in groups]
+    # Paths may hold any byte.
+    return [", ".join(filter(None, (label, escape_controls(name)))) for name in names]
 
 
 def _find_differences(systems: Sequence[Summary]) -> list[str] | None:
@@ -335,7 +326,7 @@ def _list_facts(summary: Summary) -> dict[str, str]:
         "drive": "" if storage is None else storage.device_model or "",
         "device": "" if storage is None else storage.device or "",
         "file system": "" if storage is None else storage.filesystem or "",
-        **{name: name_condition(name, texts[name], texts.get("headroom")) for name in dict.fromkeys((*sizes, *texts))},
+        **{name: name_condition(name, texts[name]) for name in dict.fromkeys((*sizes, *texts))},
         "cpu": machine.cpu or "",
         "host": machine.host or "",
     }

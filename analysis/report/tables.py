@@ -64,13 +64,8 @@ _USUAL: Final = "rules of waterfall"
 _SHORT: Final = 120
 
 
-def list_tested(data: Gathered, titled: tuple[str, ...] = ()) -> list[str]:
-    """Return a line of hardware, one of the workload, and one of what differs between systems.
-
-    Args:
-        data: the runs.
-        titled: facts that the title tells.
-    """
+def list_tested(data: Gathered) -> list[str]:
+    """Return a line of hardware, one of the workload, and one of what differs between systems."""
     lines, differing = [], []
     for describe_run in (_describe_hardware, _describe_workload):
         facts = {system: describe_run(own[0]) for system, own in data.valid.items()}
@@ -79,7 +74,7 @@ def list_tested(data: Gathered, titled: tuple[str, ...] = ()) -> list[str]:
             values = {own.get(name, "") for own in facts.values()}
             if len(values) == 1:
                 shared += values - {"", _USUAL}
-            elif name not in titled:
+            else:
                 differing.append(_compare(name, facts))
         lines.append("; ".join(shared))
     if differing:
@@ -150,11 +145,10 @@ def _describe_workload(run: Subject) -> Facts:
 
 
 def _list_caches(conditions: Conditions) -> str:
-    """Return the sizes that the user asked for; the headroom of a memory tier is part of them."""
+    """Return the sizes that the user asked for."""
     texts = write_conditions(conditions)
-    sizes = {f"usable_bytes.{tier}" for tier in TIERS}
-    named = (name_condition(name, texts[name], texts.get("headroom")) for name in texts if name in sizes)
-    return " + ".join(name for name in named if not name.endswith(" 0 GiB"))
+    sizes = {f"usable_bytes.{tier}": texts[f"usable_bytes.{tier}"] for tier in TIERS}
+    return " + ".join(name_condition(name, text) for name, text in sizes.items() if text != "0")
 
 
 def _describe_trace(run: Subject) -> str:

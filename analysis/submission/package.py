@@ -201,6 +201,6 @@ def _copy_trial(source: Path, target: Path) -> None:
 
 def _render_report(staged: Package) -> bytes:
     trials = [trial for paths in staged.options.values() for trial in paths]
-    names = [f"{trial.parent.name}/{trial.name}" for trial in trials]
+    labels = [*dict.fromkeys((trial.parent.name, str(trial.parent)) for trial in trials)]
     runs = [find_run_directory(trial) for trial in trials]
-    return FORMATS["html"](make_report(gather(runs, Targets(), names=names))).encode()
+    return FORMATS["html"](make_report(gather(runs, Targets(), labels=labels))).encode()

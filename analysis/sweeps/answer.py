@@ -29,7 +29,6 @@ from analysis.sweeps.sweep import (
     find_least,
     find_main_curve,
     find_plateau,
-    list_possible,
 )
 from tracegen.errors import format_count
 from views.answer import Answer, Cell, Column, DoubtLine, Figure, Table
@@ -48,6 +47,8 @@ _COLUMNS: Final = {
     "bound_tokens": Column("bound", "share"),
     "hit_rate_ops": Column("hits, reads", "share"),
     "hit_rate_requests": Column("hits, requests", "share"),
+    "wall_clock_tok_s": Column("tokens/s, predicted"),
+    "ttfb_p95_ms": Column("TTFT of storage, P95, ms, predicted"),
     "recomputed_tokens": Column("tokens recomputed"),
     "evictions_cpu": Column("evicted from DRAM"),
     "evictions_nvme": Column("evicted from the drive"),
@@ -180,10 +181,6 @@ def _list_figures(sweep: SweepTable) -> Iterator[Figure]:
         if row["drive_writes_per_day"]:
             label, note = "drive writes per day, there", "at the trace's own pace; lower is better"
             yield _make_figure(row, "drive_writes_per_day", label, "", note)
-    if "wall_clock_tok_s" in sweep.cells.columns:
-        known = list_possible(sweep).drop_nulls("wall_clock_tok_s")
-        for row in known.top_k(1, by="wall_clock_tok_s").iter_rows(named=True):
-            yield _make_figure(row, "wall_clock_tok_s", "fastest, predicted", "tokens/s", sweep.name(row))
 
 
 def _make_figure(row: Row, name: str, label: str, unit: str, note: str) -> Figure:
@@ -198,8 +195,9 @@ def tabulate_cells(sweep: SweepTable) -> Table:
     per_day = (pl.col("write_bytes_per_day_nvme") / 2**30).alias(_DAY)
     absent = [tier for name, tier in CAPACITIES.items() if (sweep.cells[name] == 0).all()]
     hidden = ("cell", *CAPACITIES, *((_DAY, "drive_writes_per_day") if "nvme" in absent else ()))
-    counts = [name for name in _COLUMNS if not name.endswith(tuple(absent)) and name not in hidden]
-    cells = sweep.cells.with_columns(per_day).select("cell", *sweep.labels, *sweep.axes, *counts)
+    known = sweep.cells.with_columns(per_day)
+    counts = [name for name in _COLUMNS if name in known.columns and not name.endswith(tuple(absent))]
+    cells = known.select("cell", *sweep.labels, *sweep.axes, *(name for name in counts if name not in hidden))
     least = find_least(sweep)
     return Table(
         name="plans",
@@ -227,14 +225,11 @@ def tabulate_curves(sweep: SweepTable) -> Table:
     """Return a row for each curve, with its knee and its cliff; steep cliffs first."""
     every = [curve for axis in sweep.axes for curve in sweep.curves(axis)]
     curves = [curve for curve in every if len(curve.planned) > 1]
-    # Belady's anomaly makes FIFO hit less with more memory.
-    falling = [curve.name for curve in curves if [*curve.points] != sorted(curve.points, key=lambda point: point.rate)]
     return Table(
         name="curves",
         title="Every curve: a cliff is where halving the memory loses the most",
         columns=_CURVES,
         rows=sorted(map(_list_shape, curves), key=lambda row: -(row[-2] or 0.0)),  # type: ignore[operator]  # points
-        notes=[f"{name}: a larger size hits less somewhere" for name in falling],
         is_folded=len(curves) > _OPEN_ROWS,
     )
 

@@ -7,17 +7,13 @@ import polars as pl
 
 from analysis.sweeps.sweep import (
     CAPACITIES,
-    CURVES,
     FUTURE,
     MEMORY,
-    RATE,
     Curve,
     SweepTable,
     find_front,
-    get_direction,
 )
 from views.answer import Axis, Chart, Rule
-from views.numbers import format_value
 
 # Most lines in a panel; nobody could tell more apart.
 DRAWN_LINES: Final = 7
@@ -27,50 +23,38 @@ BEST: Final = "no other hits as often with fewer writes"
 
 
 def list_charts(sweep: SweepTable) -> Iterator[Chart]:
-    """Yield hits by capacity, predicted times, and the front."""
-    for by in CURVES:
-        for axis in sweep.axes if by in sweep.cells.columns else ():
-            yield from _chart_curves(sweep, axis, by)
+    """Yield hits by capacity, and the front."""
+    for axis in sweep.axes:
+        yield from _chart_curves(sweep, axis)
     yield from _chart_front(find_front(sweep))
 
 
-def _chart_curves(sweep: SweepTable, axis: str, by: str) -> Iterator[Chart]:
-    """Yield rates or predicted values over the capacity of a tier, unless there is a single size."""
-    every = sweep.curves(axis, by)
+def _chart_curves(sweep: SweepTable, axis: str) -> Iterator[Chart]:
+    """Yield rates over the capacity of a tier, unless there is a single size."""
+    every = sweep.curves(axis)
     curves = _choose_curves(every)
     points = [(curve, point) for curve in curves for point in curve.planned]
     sizes = sorted({point.gib for _, point in points})
     if len(sizes) < 2:
         return
-    memory, is_share = MEMORY[CAPACITIES[axis]], by == RATE
+    memory = MEMORY[CAPACITIES[axis]]
     bounds = {curve.beside: curve.bound for curve in curves if curve.bound is not None}
     # From 0, so that heights can be compared; lines at the top keep some room.
     top = 1.05 * max(*(point.rate for _, point in points), *bounds.values(), 1e-9)
-    line = "across: what unlimited memory hits" if is_share else "dashed: predicted from a profile"
     more = f"; {len(every) - len(curves)} more curves are in the table" if len(every) > len(curves) else ""
     rows = [
-        {
-            "x": point.gib,
-            "y": point.rate,
-            "series": curve.label,
-            "panel": curve.beside,
-            "note": f"{curve.name}, {point.gib:g} GiB: {format_value(point.rate, 'share' if is_share else '')}",
-        }
+        (point.gib, point.rate, curve.label, curve.beside, f"{curve.name}, {point.gib:g} GiB: {point.rate:.1%}")
         for curve, point in points
     ]
     yield Chart(
-        name=f"{axis}-{'tokens' if is_share else by}",
-        title=f"{CURVES[by]}, against {memory}",
-        caption=f"Each point is a plan, each line one of the {sweep.rules}; {line}{more}.",
+        name=f"{axis}-tokens",
+        title=f"Prompt tokens that hit, against {memory}",
+        caption=f"Each point is a plan, each line one of the {sweep.rules}; across: what unlimited memory hits{more}.",
         kind="lines",
-        rows=pl.DataFrame(rows, infer_schema_length=None),
-        x=Axis(
-            title=f"{memory}, GiB",
-            is_log=sizes[-1] > _LOG_FROM * (sizes[0] or sizes[1]),
-            ticks=sizes,
-        ),
-        y=Axis(title=CURVES[by], is_share=is_share, domain=(0.0, min(top, 1.0) if is_share else top)),
-        dashed=frozenset(curve.label for curve in curves if FUTURE in curve.label or not is_share),
+        rows=pl.DataFrame(rows, ("x", "y", "series", "panel", "note"), orient="row", infer_schema_length=None),
+        x=Axis(title=f"{memory}, GiB", is_log=sizes[-1] > _LOG_FROM * (sizes[0] or sizes[1]), ticks=sizes),
+        y=Axis(title="prompt tokens that hit", is_share=True, domain=(0.0, min(top, 1.0))),
+        dashed=frozenset(curve.label for curve in curves if FUTURE in curve.label),
         rules=[Rule(label="unlimited memory", y=bound, panel=panel) for panel, bound in bounds.items()],
     )
 
@@ -80,7 +64,7 @@ def _choose_curves(curves: list[Curve]) -> list[Curve]:
     panels = list(dict.fromkeys(curve.beside for curve in curves))
     # Evenly chosen, so that small and large sizes of the other tier are seen.
     kept = panels[:: -(-len(panels) // DRAWN_PANELS)]
-    best = sorted(curves, key=lambda curve: -max(get_direction(curve.by) * point.rate for point in curve.points))
+    best = sorted(curves, key=lambda curve: -max(point.rate for point in curve.points))
     labels = [*dict.fromkeys(curve.label for curve in best)][:DRAWN_LINES]
     return [curve for curve in curves if curve.label in labels and curve.beside in kept]
 

@@ -80,13 +80,6 @@ class SearchContent(msgspec.Struct, frozen=True):
         return sorted(self.autoscaling_stats, key=lambda step: step.users)
 
     @property
-    def frame(self) -> pl.DataFrame:
-        """The steps as a table, with the ends of their intervals as `low` and `high`."""
-        types = {"interval": pl.List(pl.Float64)}
-        steps = pl.DataFrame(msgspec.to_builtins(self.steps), schema_overrides=types, infer_schema_length=None)
-        return steps.with_columns(low=pl.col("interval").list.get(0), high=pl.col("interval").list.get(1))
-
-    @property
     def label(self) -> str:
         """The metric in words, without its unit."""
         return CATALOGUE[self.metric].label if self.metric in CATALOGUE else _SUMS.get(self.metric, self.metric)
@@ -209,57 +202,51 @@ def _describe_machine(search: SearchContent, folder: Path) -> str:
 
 def _tabulate_steps(search: SearchContent) -> Table:
     """Return the steps, by users."""
-    unit, few = search.unit, "too few samples"
-    columns = {
-        "users": Column("users"),
-        "trials": Column("trials"),
-        "value": Column(f"{search.label}, {unit or 'value'}", unit),
-        "low": Column("from", unit),
-        "high": Column("to", unit),
-        "n": Column("samples"),
-        "throughput_gib_s": Column("NVMe GiB/s"),
-        "p95_ms": Column("NVMe read P95, ms"),
-        "saturation": Column("busy", "share"),
-        "decision": Column("next"),
-    }
-    decision = pl.when("evidence").then("decision").otherwise(pl.col("decision") + f": {few}")
+    unit = search.unit
+    judged = Column(f"{search.label}, {unit or 'value'}", unit)
     return Table(
         name="steps",
         title="Steps by users",
-        columns=[*columns.values()],
-        rows=search.frame.with_columns(decision.alias("decision")).select(*columns).rows(),
+        columns=[
+            *(Column("users"), Column("trials"), judged, Column("from", unit), Column("to", unit), Column("samples")),
+            *(Column("NVMe GiB/s"), Column("NVMe read P95, ms"), Column("busy", "share"), Column("next")),
+        ],
+        rows=[
+            [
+                *(step.users, step.trials, step.value, *(step.interval or (None, None)), step.n),
+                *(step.throughput_gib_s, step.p95_ms, step.saturation),
+                step.decision if step.evidence else f"{step.decision}: too few samples",
+            ]
+            for step in search.steps
+        ],
         marked=frozenset(at for at, step in enumerate(search.steps) if step.users == search.result.users),
     )
 
 
 def _list_charts(search: SearchContent) -> Iterator[Chart]:
-    """Yield the metric of the search, then throughput and latency of the nvme tier; over two steps or more."""
-    units = {"value": (search.label, search.unit or "value")}
-    if "nvme" not in search.metric:
-        units["throughput_gib_s"] = ("NVMe throughput, read and written", "GiB/s")
-    if search.metric != "nvme_read_p95_ms":
-        units["p95_ms"] = ("NVMe reads, P95", "ms")
+    """Yield the chart of the metric against users; with one step there is none."""
+    rows = [
+        (step.users, step.value, *(step.interval or (None, None)), not step.evidence, search.label)
+        for step in search.steps
+        if step.value is not None
+    ]
+    if len(rows) < 2:
+        return
+    numbers = dict.fromkeys(("x", "y", "low", "high"), pl.Float64)
     answer = [Rule(label="answer", x=search.result.users)] if search.result.users else []
     target = [] if search.target is None else [Rule(label="target", y=search.target)]
     predicted = " Predicted, not measured." if search.prediction else ""
-    for column, (title, unit) in units.items():
-        is_judged = column == "value"
-        ends = {"low": pl.col("low"), "high": pl.col("high"), "hollow": ~pl.col("evidence")} if is_judged else {}
-        note = pl.format("{} users, trials: {}", "users", "trials")
-        places = search.frame.select(x="users", y=column, series=pl.lit(title), note=note, **ends)
-        rows = places.drop_nulls("y")
-        if len(rows) > 1:
-            yield Chart(
-                name=column,
-                title=f"{title}, against users",
-                caption=f"Each point is the mean of a step's trials; hollow: too few samples.{predicted}",
-                kind="lines",
-                rows=rows,
-                x=Axis(title="users", is_log=True, ticks=[step.users for step in search.steps]),
-                y=Axis(title=unit, is_share=unit == "share"),
-                dashed=frozenset([title] if search.prediction else []),
-                rules=[*answer, *(target if is_judged else [])],
-            )
+    yield Chart(
+        name="value",
+        title=f"{search.label}, against users",
+        caption=f"Each point is the mean of a step's trials; hollow: too few samples.{predicted}",
+        kind="lines",
+        rows=pl.DataFrame(rows, {**numbers, "hollow": pl.Boolean, "series": pl.String}, orient="row"),
+        x=Axis(title="users", is_log=True, ticks=[step.users for step in search.steps]),
+        y=Axis(title=search.unit or "value", is_share=search.unit == "share"),
+        dashed=frozenset([search.label] if search.prediction else []),
+        rules=[*answer, *target],
+    )
 
 
 def _list_doubts(search: SearchContent) -> Iterator[DoubtLine]:

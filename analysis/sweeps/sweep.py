@@ -9,18 +9,11 @@ from typing import Final, NamedTuple
 
 import polars as pl
 
-from analysis.metrics.catalogue import describe
 from replayer.schema import SimulationInfo, read_simulation
 
 CAPACITIES: Final = {"gpu_mem_gb": "gpu", "cpu_mem_gb": "cpu", "storage_capacity_gb": "nvme"}
 """Tiers by the column of their capacity."""
 RATE: Final = "hit_rate_tokens"
-CURVES: Final = {
-    RATE: "prompt tokens that hit",
-    "wall_clock_tok_s": "tokens/s, predicted",
-    "ttfb_p95_ms": "storage part of the time to first token, P95, ms, predicted",
-}
-"""Columns that have curves: the hit rate, and what a profile predicts."""
 MEMORY: Final = {"gpu": "GPU memory", "cpu": "DRAM", "nvme": "drive"}
 """What a tier's capacity is called in sentences."""
 LABELS: Final = {
@@ -49,7 +42,7 @@ Row = dict[str, object]
 
 
 class Point(NamedTuple):
-    """A capacity of a tier in GiB, and its hit rate or predicted value."""
+    """A capacity of a tier in GiB, and its hit rate."""
 
     gib: float
     rate: float
@@ -57,19 +50,17 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True)
 class Curve:
-    """Hit rates, or predicted values, over the capacity of a tier.
+    """Hit rates over the capacity of a tier.
 
     Attributes:
         tier: gpu, cpu or nvme.
-        by: the column of its rates, a key of CURVES.
         label: arrangement, policy and other rules.
         beside: the capacities of the other tiers; empty if they are the same in all cells.
         planned: a point per finite capacity, by capacity; 0 is the cell without the tier.
-        bound: the rate with unlimited memory; None if nothing was asked, and of predicted values.
+        bound: the rate with unlimited memory; None if nothing was asked.
     """
 
     tier: str
-    by: str
     label: str
     beside: str
     planned: tuple[Point, ...]
@@ -131,26 +122,21 @@ class SweepTable:
         """Return the name of a cell: its capacities that differ, and its label."""
         return ", ".join(filter(None, [self.label(row), describe_sizes(row, self.axes)]))
 
-    def curves(self, axis: str, by: str = RATE) -> list[Curve]:
-        """Return a curve of a column for each combination of the other settings, over a capacity of `axes`."""
+    def curves(self, axis: str) -> list[Curve]:
+        """Return a curve for each combination of the other settings, over a capacity of `axes`."""
         others = [name for name in self.axes if name != axis]
-        # The first cell of a capacity is the best, where cells differ in nothing that is named.
-        order = [axis, get_direction(by) * -pl.col(by), "cell"]
         curves = []
         for _, rows in self.cells.group_by([*others, *self.labels], maintain_order=True):
-            best = rows.drop_nulls([axis, by]).sort(order).unique(axis, keep="first", maintain_order=True)
-            points = tuple(Point(*row) for row in best.select(axis, by).iter_rows())
-            bound = rows["bound_tokens"].max() if by == RATE else None
+            # The first cell of a capacity is the best, where cells differ in nothing that is named.
+            known = rows.drop_nulls([axis, RATE]).sort(axis, -pl.col(RATE), "cell")
+            best = known.unique(axis, keep="first", maintain_order=True)
+            points = tuple(Point(*row) for row in best.select(axis, RATE).iter_rows())
             first = rows.row(0, named=True)
             beside = describe_sizes(first, others)
             if any(point.gib for point in points):
-                curves.append(Curve(CAPACITIES[axis], by, self.label(first), beside, points, bound))  # type: ignore[arg-type]
+                bound = rows["bound_tokens"].max()
+                curves.append(Curve(CAPACITIES[axis], self.label(first), beside, points, bound))  # type: ignore[arg-type]
         return curves
-
-
-def get_direction(by: str) -> int:
-    """Return 1 if a higher rate of a curve is better, -1 if a lower one is."""
-    return -1 if describe(by).better == "lower" else 1
 
 
 def describe_sizes(row: dict[str, object], names: Sequence[str]) -> str:

@@ -139,8 +139,10 @@ def begun(
 def reports_of_names() -> Iterator[None]:
     """A package's report, which takes seconds, names its systems alone; test_a_submission_… makes a real one."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(packaging, "gather", lambda _runs, _targets, names: names)
-        patch.setattr(packaging, "make_report", lambda names: Answer(title="", sentence=" ".join(names)))
+        patch.setattr(packaging, "gather", lambda _runs, _targets, labels: labels)
+        patch.setattr(
+            packaging, "make_report", lambda labels: Answer(title="", sentence=" ".join(name for name, _ in labels))
+        )
         patch.setattr(packaging, "FORMATS", {"html": lambda answer: answer.sentence})
         yield
 

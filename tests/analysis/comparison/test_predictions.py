@@ -145,7 +145,7 @@ def test_conditions_of_the_device_are_the_profiles(craft: Craft) -> None:
     assert quiet.warnings == []
     loud = check_predictions([craft("n")], [prediction(craft, "q", conditions={"direct": False})])
     (text,) = loud.warnings
-    assert text.endswith("the profile is of other conditions: direct (true measured, false predicted).")
+    assert text.endswith("the profile is of other conditions: direct true (measured) against false (predicted).")
 
 
 # Predictions in comparisons of systems

@@ -52,7 +52,7 @@ def test_charts_over_time_mark_the_warm_up_and_the_cut(cut: Gathered) -> None:
 
 def test_moments_of_several_systems_are_named_if_they_differ(tmp_path: Path) -> None:
     paths = [write_cut_run(tmp_path / name, cut_s) for name, cut_s in (("long", 2.6), ("short", 1.6))]
-    data = gather(paths, Targets(), names=["long/1", "short/1"])
+    data = gather(paths, Targets(), labels=[(path.name, str(path)) for path in paths])
     rules = {rule.label: rule.x or 0.0 for rule in draw(data)["bandwidth"].rules}
     assert [*rules] == ["warm-up ends", "measured until here, long", "measured until here, short"]
     assert rules["measured until here, long"] - rules["measured until here, short"] == pytest.approx(1.0)
@@ -62,7 +62,7 @@ def test_charts_over_time_draw_four_systems_of_eight(tmp_path: Path) -> None:
     """Every second of eight systems, so that two sides of four cases have two each."""
     names = [f"{side}-{case}" for side in ("old", "new") for case in range(4)]
     paths = [write_run(tmp_path / name, follow(3, 60), pace="open") for name in names]
-    drawn = draw(gather(paths, Targets(), names=[f"{name}/1" for name in names]))
+    drawn = draw(gather(paths, Targets(), labels=[(path.name, str(path)) for path in paths]))
     assert set(drawn["bandwidth"].rows["series"]) == {"old-0", "old-2", "new-0", "new-2"}
     assert drawn["bandwidth"].series == names, "a system has one colour in all charts"
     assert drawn["bandwidth"].caption.endswith("without old-1; old-3; new-1; new-3.")
@@ -79,7 +79,7 @@ def test_each_tier_and_direction_has_a_panel_with_a_band(cut: Gathered) -> None:
 
 def test_bars_of_one_plan_are_drawn_once(tmp_path: Path) -> None:
     paths = [write_run(tmp_path / name, follow(3, 60)) for name in ("a", "b")]
-    charts = draw(gather(paths, Targets(), names=["a/1", "b/1"]))
+    charts = draw(gather(paths, Targets(), labels=[(path.name, str(path)) for path in paths]))
     assert set(charts["hits"].rows["panel"]) == {""}
     assert charts["hits"].rows.group_by("y").agg(pl.col("x").sum())["x"].to_list() == pytest.approx(
         [1.0] * charts["hits"].rows["y"].n_unique()

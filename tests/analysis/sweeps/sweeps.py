@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from analysis.sweeps.sweep import RATE, Curve, Point, SweepTable, open_sweep
+from analysis.sweeps.sweep import Curve, Point, SweepTable, open_sweep
 from replayer.record.conditions import OrderInfo
 from replayer.record.simulation import write_simulation
 from replayer.schema import SIMULATION_COLUMNS, SimulationInfo
@@ -57,4 +57,4 @@ def make_sweep(folder: Path, *cells: dict[str, Any]) -> SweepTable:
 
 
 def make_curve(*points: tuple[float, float], bound: float = 1.0) -> Curve:
-    return Curve("cpu", RATE, "lru", "", tuple(Point(*point) for point in points), bound)
+    return Curve("cpu", "lru", "", tuple(Point(*point) for point in points), bound)

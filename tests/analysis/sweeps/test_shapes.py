@@ -68,7 +68,6 @@ def test_the_shapes_of_curves_are_a_table_with_steep_cliffs_first(tmp_path: Path
     lru, fifo = tabulate_curves(made).rows
     assert lru == ["lru", "DRAM", 1, 0.1, 8, 0.6, 2, 1, 2, pytest.approx(40), 0.9]
     assert fifo[6:] == [None, 2, 4, pytest.approx(10), 0.9]
-    assert [note.partition(":")[0] for note in tabulate_curves(made).notes] == ["fifo"]
 
 
 def test_curves_are_the_cells_by_capacity(tmp_path: Path) -> None:
@@ -90,16 +89,11 @@ def test_curves_are_the_cells_by_capacity(tmp_path: Path) -> None:
     assert chart.rows.filter(series="lru")["y"].to_list() == [0, 0.1, 0.3, 0.5]
 
 
-def test_predicted_times_are_curves_without_a_bound_and_dashed(tmp_path: Path) -> None:
+def test_predicted_times_are_columns(tmp_path: Path) -> None:
     made = make_sweep(tmp_path, *(cell(at, 2.0**at, 100) for at in range(3)))
-    made = replace(made, cells=made.cells.with_columns(ttfb_p95_ms=pl.Series([9.0, 5.0, None])))
-    (curve,) = made.curves("cpu_mem_gb", "ttfb_p95_ms")
-    assert curve.points == ((1, 9), (2, 5))
-    assert curve.bound is None
-    chart = get_chart(made, "cpu_mem_gb-ttfb_p95_ms")
-    assert chart.rows["y"].to_list() == [9, 5]
-    assert chart.dashed == {"waterfall"}
-    assert not chart.rules
+    table = tabulate_cells(replace(made, cells=made.cells.with_columns(ttfb_p95_ms=pl.Series([9.0, 5.0, None]))))
+    at = [column.heading for column in table.columns].index("TTFT of storage, P95, ms, predicted")
+    assert [row[at] for row in table.rows] == [9.0, 5.0, None]
 
 
 def test_each_size_of_the_other_tier_has_a_panel(tmp_path: Path) -> None:
