@@ -92,18 +92,12 @@ def answer_verdict(verdict: PackageVerdict) -> Answer:
     is_valid, is_submittable = not verdict.problems, submission.rules.submittable
     name = f"{verdict.package.top}, system {submission.system}"
     sentence = f"{name}: {format_count(len(verdict.problems), 'problem')}."
-    notes = []
+    notes: list[DoubtLine] = []
     if is_valid:
         options = format_count(len(verdict.trials), "option")
         trials = format_count(sum(map(len, verdict.trials.values())), "trial")
         sentence = f"{name}: {options}, {trials}; every file, row and metric is as claimed."
-        for option, reason in verdict.untied.items():
-            text = f"nothing ties the rows of {option} to its trace ({reason})"
-            advice = "a reviewer who has the trace can pass it to `analysis check TRIAL --trace FILE`"
-            notes.append(DoubtLine(headline="no trace", text=text, advice=advice))
-        if not is_submittable:
-            text = f"its scale is {submission.scale}, which only tests the procedure"
-            notes.append(DoubtLine(headline="rehearsal", text=text, advice="do not submit it"))
+        notes = _list_notes(verdict)
     return Answer(
         title=name,
         state="VALID" if is_valid else "NOT VALID",
@@ -112,6 +106,20 @@ def answer_verdict(verdict: PackageVerdict) -> Answer:
         doubts=[*verdict.problems, *notes],
         data={"system": submission.system, "valid": is_valid, "submittable": is_valid and is_submittable},
     )
+
+
+def _list_notes(verdict: PackageVerdict) -> list[DoubtLine]:
+    """Say what a reviewer must know of a valid package."""
+    submission = verdict.package.submission
+    notes = []
+    for option, reason in verdict.untied.items():
+        text = f"nothing ties the rows of {option} to its trace ({reason})"
+        advice = "a reviewer who has the trace can pass it to `analysis check TRIAL --trace FILE`"
+        notes.append(DoubtLine(headline="no trace", text=text, advice=advice))
+    if not submission.rules.submittable:
+        text = f"its scale is {submission.scale}, which only tests the procedure"
+        notes.append(DoubtLine(headline="rehearsal", text=text, advice="do not submit it"))
+    return notes
 
 
 def _open_trials(package: Package, progress: Progress) -> tuple[dict[str, list[PackagedTrial]], list[str]]:
