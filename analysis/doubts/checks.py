@@ -170,22 +170,19 @@ def _check_workers(run: Evidence) -> Found:
 
 
 def _check_emulation(run: Evidence) -> Found:
-    conditions = run.conditions
-    sizes = conditions.usable_bytes
+    """Doubt figures of what stands in for a device, and of bytes that nobody compared."""
+    conditions, sizes = run.conditions, run.conditions.usable_bytes
     if conditions.has_simulated_nvme and sizes.nvme != 0:
         stored = "stores nothing" if conditions.layout == "null" else "is not on a drive"
         text = f"the nvme tier is the {conditions.layout} layout, which {stored}"
         yield Doubt("emulated tier", text, "quote no figure of it as a device's")
-    if throttle := conditions.throttle:
-        text = f"{', '.join(throttle)} was slowed down on purpose"
+    if conditions.throttle:
+        text = f"{', '.join(conditions.throttle)} was slowed down on purpose"
         yield Doubt("throttled tier", text, "quote it as a what-if, not as a measurement")
     if conditions.gpu_device == "cpu" and sizes.gpu != 0:
         text = "the gpu tier was in host memory (--gpu-device cpu)"
         yield Doubt("emulated tier", text, "quote no figure of it as a GPU's")
-
-
-def _check_comparison(run: Evidence) -> Found:
-    if run.conditions.verify == "off":
+    if conditions.verify == "off" and run.prediction is None:
         text = "the bytes read were not compared with the bytes written"
         yield Doubt("verification off", text, "replay with --verify stamps")
 
@@ -245,12 +242,8 @@ def _check_warnings(run: Evidence, kinds: set[str]) -> Found:
         if ("page cache" if is_cache else warning.kind) in kinds:
             continue
         if is_cache and not run.stands_in:  # and its counters are gone
-            yield Doubt(
-                "page cache",
-                text,
-                "replay with --direct on, on a disk of its own",
-                invalidates=True,
-            )
+            advice = "replay with --direct on, on a disk of its own"
+            yield Doubt("page cache", text, advice, invalidates=True)
         elif warning.kind == "outside the profile":
             yield Doubt("outside the profile", text, WIDER)
         else:
@@ -280,7 +273,6 @@ CHECKS_OF_MEASUREMENTS: Final[_Checks] = (
     check_page_cache,
     check_counters,
     _check_device_times,
-    _check_comparison,
     check_cpu_waits,
     _check_size,
 )

@@ -76,21 +76,20 @@ def check_page_cache(run: Evidence) -> Found:
     filesystems = [storage.filesystem for info in run.infos if (storage := info.machine.storage)]
     memory = [name for name in filesystems if name in MEMORY_FILESYSTEMS]
     share = counted.steady_read_bytes / read if counted is not None and read else None
+    text, advice = "", "replay with --direct on, on a disk of its own"
     if memory:
-        text = f"the nvme tier was in memory, on {memory[0]}"
-        yield Doubt("page cache", text, "pass a --cache-dir on a disk", invalidates=True)
+        text, advice = f"the nvme tier was in memory, on {memory[0]}", "pass a --cache-dir on a disk"
     elif run.conditions.direct is False:
         delivered = f"; devices delivered {share:.0%} of its reads" if share is not None else ""
-        text = f"the nvme tier was read and written through the page cache{delivered}"
-        advice = "replay with --direct on; these are times of memory"
-        yield Doubt("page cache", text, advice, invalidates=True)
+        text = f"the nvme tier was read and written through the page cache{delivered}: these are times of memory"
     elif share is not None and share < CACHED_SHARE:
         text = f"the device delivered {share:.0%} of what the nvme tier read: a cache served the rest"
-        advice = "replay with --direct on, on a disk of its own"
-        yield Doubt("page cache", text, advice, invalidates=True)
     elif run.device is None and read:
         text = "no counters of a device confirm that it served the reads of the nvme tier"
         yield Doubt("unchecked reads", text, "replay on a local disk, and keep device.parquet")
+        return
+    if text:
+        yield Doubt("page cache", text, advice, invalidates=True)
 
 
 def check_counters(run: Evidence) -> Found:

@@ -22,15 +22,16 @@ ERRORS: Final = {
 def describe_profile(info: PredictionInfo) -> str:
     """Describe what a run was predicted from: profile, kind, source and changes."""
     kind = f"{info.kind}: {info.source}" if info.source else info.kind
-    changed = sorted((info.speeds or {}).items())
-    speeds = "".join(f", {tier} {speed:g} times as fast" for tier, speed in changed)
-    return f"the profile {info.profile} ({kind}){speeds}"
+    return f"the profile {info.profile} ({kind}){_describe_speeds(info)}"
 
 
 def identify_profile(info: PredictionInfo) -> str:
     """Return a text that two runs share if they were predicted from equal times."""
-    speeds = "".join(f", {tier} x {speed:g}" for tier, speed in sorted((info.speeds or {}).items()))
-    return f"profile {info.profile} {info.profile_sha256[:12]}{speeds}"
+    return f"profile {info.profile} {info.profile_sha256[:12]}{_describe_speeds(info)}"
+
+
+def _describe_speeds(info: PredictionInfo) -> str:
+    return "".join(f", {tier} {speed:g} times as fast" for tier, speed in sorted((info.speeds or {}).items()))
 
 
 def describe_errors(kind: str, conditions: Conditions | None = None) -> str:

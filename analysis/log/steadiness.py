@@ -81,13 +81,6 @@ def find_steadiness(log: Log) -> Steadiness | None:
     return Steadiness(width / 1e9, begin_s, first == 0)
 
 
-def find_steady_ns(log: Log) -> int | None:
-    """Return the time from which the run was steady, in ns; None: never, or not known."""
-    steadiness = find_steadiness(log)
-    begin_s = None if steadiness is None else steadiness.begin_s
-    return None if begin_s is None else round(begin_s * 1e9)
-
-
 def _is_steady(values: Series) -> bool:
     """Return whether the range and the excursion of the fitted line are small."""
     mean = float(values.mean())

@@ -2,31 +2,12 @@
 
 import inspect
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
-import polars as pl
-
-from analysis.log.log import Log
 from analysis.metrics import DECLARED
 from analysis.metrics.metric import Metric
-
-
-@dataclass(frozen=True)
-class Group:
-    """The metrics that one function computes.
-
-    Attributes:
-        name: the function's name.
-        about: what all of its metrics have in common.
-        families: its metrics as they are declared, with their definitions.
-    """
-
-    name: str
-    about: str
-    families: tuple[Metric, ...]
-
 
 # Numbers of a summary that run.json has and no function computes.
 RUN: Final = (
@@ -62,15 +43,6 @@ RUN: Final = (
 )
 
 
-def _read_group(function: Callable[[Log], pl.LazyFrame], metrics: tuple[Metric, ...]) -> Group:
-    """Give each metric of a function the definition in the function's docstring."""
-    name = function.__name__
-    about, _, body = inspect.cleandoc(function.__doc__ or "").partition("\n\n")
-    definitions = dict(_read_definitions(body))
-    families = (replace(one, group=name, definition=definitions[one.name]) for one in metrics)
-    return Group(name, about, tuple(families))
-
-
 def _read_definitions(text: str) -> Iterator[tuple[str, str]]:
     """Yield each name with its definition from lines like `name, name: definition`."""
     for entry in re.split(r"\n(?=\S)", text):
@@ -79,15 +51,23 @@ def _read_definitions(text: str) -> Iterator[tuple[str, str]]:
             yield name, " ".join(definition.split())
 
 
-# All metrics by the function that computes them, in the order of the glossary.
-GROUPS: Final = (
-    *(_read_group(function, metrics) for function, metrics in DECLARED.items()),
-    Group("run", "Facts of the run, from run.json.", tuple(replace(one, group="run") for one in RUN)),
-)
-# Every metric by its name in a summary.
-CATALOGUE: Final[dict[str, Metric]] = {
-    metric.name: metric for group in GROUPS for family in group.families for metric in family.expand()
+def _list_families() -> Iterator[Metric]:
+    """Yield the metrics as they are declared, each with the definition in its function's docstring."""
+    for function, metrics in DECLARED.items():
+        _, _, body = inspect.cleandoc(function.__doc__ or "").partition("\n\n")
+        definitions = dict(_read_definitions(body))
+        yield from (replace(one, group=function.__name__, definition=definitions[one.name]) for one in metrics)
+    yield from (replace(one, group="run") for one in RUN)
+
+
+# All metrics as they are declared, in the order of the glossary.
+FAMILIES: Final = tuple(_list_families())
+# What the metrics of a function have in common, by the function's name.
+ABOUT: Final = {
+    function.__name__: inspect.cleandoc(function.__doc__ or "").partition("\n\n")[0] for function in DECLARED
 }
+# Every metric by its name in a summary.
+CATALOGUE: Final[dict[str, Metric]] = {metric.name: metric for family in FAMILIES for metric in family.expand()}
 
 
 def describe(name: str) -> Metric:

@@ -15,7 +15,7 @@ from analysis.log.cells import sum_by_cell
 from analysis.log.columns import KEPT, SIDES, SIZE, STAMPS
 from analysis.log.counted import bound_requests
 from analysis.log.log import Log
-from analysis.log.steadiness import find_steady_ns
+from analysis.log.steadiness import find_steadiness
 from analysis.log.targets import Targets
 from analysis.runs.reading import explain_unreadable, load_stretches, scan
 from analysis.runs.samples import Moved, place_samples, pool_samples, read_samples, sum_samples
@@ -244,7 +244,8 @@ class Run:
             return None
         rows, cells = self.shifted_rows(), self._shifted_cells()
         warm_end_ns, cut_ns = self._recorded_bounds_ns
-        return find_steady_ns(Log(rows, warm_end_ns=warm_end_ns, cut_ns=cut_ns, known_cells=cells))
+        found = find_steadiness(Log(rows, warm_end_ns=warm_end_ns, cut_ns=cut_ns, known_cells=cells))
+        return None if found is None or found.begin_s is None else round(found.begin_s * 1e9)
 
     def make_log(self, targets: Targets | None = None) -> Log:
         """Make the log of all ranks, on the clock of the earliest one.

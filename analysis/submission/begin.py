@@ -4,7 +4,6 @@ import os
 import platform
 import re
 import shutil
-from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
@@ -141,8 +140,6 @@ def _describe_system(submission: Submission, cache_dir: Path) -> dict[str, Any]:
     client, solution = described[_SUT]["clients"][0], described[_SUT]["solution"]
     release = platform.freedesktop_os_release()
     client["chassis"] = {"model_name": _read_line("/sys/class/dmi/id/product_name"), **_describe_processor()}
-    client["networking"] = list(_list_networks())
-    client["drives"] = list(_list_drives())
     client["operating_system"] = {"name": release.get("NAME"), "version": release.get("VERSION_ID", "rolling")}
     solution["submission_name"] = submission.system
     solution["usable_capacity_tib"] = round(shutil.disk_usage(cache_dir).total / 2**40, 3)
@@ -180,32 +177,3 @@ def _describe_processor() -> dict[str, Any]:
         "cpu_cores": os.cpu_count(),
         "memory_capacity": round(memory / 2**30),
     }
-
-
-def _list_networks() -> Iterator[dict[str, Any]]:
-    """List the network cards; speed in Gb/s, null if the kernel does not know it."""
-    for card in sorted(Path("/sys/class/net").glob("*")):
-        if (card / "device").exists():
-            speed = int(_read_line(card / "speed") or -1)
-            yield {
-                "type": None,
-                "state": _read_line(card / "operstate"),
-                "unit_count": 1,
-                "speed": speed / 1000 if speed > 0 else None,
-                "traffic": None,
-            }
-
-
-def _list_drives() -> Iterator[dict[str, Any]]:
-    """List the block devices with hardware behind them; capacity in 10^9 bytes."""
-    for disk in sorted(Path("/sys/block").glob("*")):
-        sectors = int(_read_line(disk / "size") or 0)
-        if (disk / "device").exists() and sectors:
-            yield {
-                "vendor_name": _read_line(disk / "device" / "vendor"),
-                "model_name": _read_line(disk / "device" / "model"),
-                "interface": "nvme" if disk.name.startswith("nvme") else None,
-                "capacity_in_GB": round(sectors * 512 / 1e9),
-                "unit_count": 1,
-                "media_type": None,
-            }

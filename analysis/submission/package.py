@@ -4,6 +4,7 @@ import hashlib
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -32,7 +33,6 @@ from replayer.schema import check_file
 from tracegen.errors import InputError
 from views.formats import FORMATS
 
-_REPEAT: Final = "repeat the submission's command"
 _ELSEWHERE: Final = "move it away, or choose another `results`"
 # The run directory of each trial, by option.
 _Replays = Mapping[str, Sequence[Path]]
@@ -99,20 +99,21 @@ def _find_replays(work: Path, begun: Begun) -> _Replays:
     Raises:
         InputError: a trial or a file is missing, or a trial is not complete, or predicted.
     """
-    replays: dict[str, list[Path]] = {}
-    for option in begun.rules.options:
-        trials = [work / "replays" / option.name / f"trial_{number}" for number in range(1, begun.trials + 1)]
-        replays[option.name] = trials
-        for trial in trials:
-            if not trial.exists():
-                raise InputError("missing", f"{_REPEAT}, which replays it", subject=trial)
+    replays = {
+        option.name: [work / "replays" / option.name / f"trial_{number}" for number in range(1, begun.trials + 1)]
+        for option in begun.rules.options
+    }
+    for trial in chain(*replays.values()):
+        problem = "missing"
+        if trial.exists():
             run = open_run(trial)
+            problem = "" if run.status == "complete" else f"not complete but {run.status}"
             if any(info.prediction is not None for info in run.infos):
                 problem = "predicted, but a submission is of measurements"
-                raise InputError(problem, f"remove it; {_REPEAT}, which replays it", subject=trial)
-            if run.status != "complete":
-                raise InputError(f"not complete but {run.status}", f"{_REPEAT}, which replays it", subject=trial)
-    logs = [_console_log(trial) for trials in replays.values() for trial in trials]
+        if problem:
+            remedy = "remove what is there, and repeat the submission's command, which replays it"
+            raise InputError(problem, remedy, subject=trial)
+    logs = map(_console_log, chain(*replays.values()))
     for file in (*logs, work / "environment.json"):  # other files are read when the runs are judged
         try:
             check_file(file, MOST_BYTES)
@@ -120,13 +121,6 @@ def _find_replays(work: Path, begun: Begun) -> _Replays:
             problem = "missing, but a package must contain it"
             raise InputError(problem, "make the submission again", subject=file) from None
     return replays
-
-
-def _list_files(rank: Path) -> list[Path]:
-    """List the files of a rank for a package; a run without counters has no device.parquet."""
-    counters = rank / "device.parquet"
-    parts = sorted((rank / "moves").glob("part-*.parquet"))
-    return [rank / "run.json", *([counters] if counters.exists() else []), *parts]
 
 
 def check_files(package: Package) -> Iterator[str]:
@@ -152,7 +146,7 @@ def _check_replaceable(package: Package, replays: _Replays) -> None:
         remedy = f"edit system.yaml in the submission's own directory; else {_ELSEWHERE}"
         raise InputError(f"changed since it was packaged: {problem}", remedy, subject=package.top)
     manifest: Manifest = read_json(package.manifest, Manifest)
-    digests = {digest_file(info) for trials in replays.values() for place in trials for info in place.rglob("run.json")}
+    digests = {digest_file(info) for place in chain(*replays.values()) for info in place.rglob("run.json")}
     for name, digest in manifest.files.items():
         if name.endswith("run.json") and digest not in digests:
             raise InputError("from other replays than this submission's", _ELSEWHERE, subject=package.top / name)
@@ -160,7 +154,7 @@ def _check_replaceable(package: Package, replays: _Replays) -> None:
 
 def _copy_replays(staged: Package, replays: _Replays, work: Path) -> None:
     """Copy the replays, and what describes them, into a tree of MLPerf's form."""
-    infos = {trial: open_run(trial).infos[0] for trials in replays.values() for trial in trials}
+    infos = {trial: open_run(trial).infos[0] for trial in chain(*replays.values())}
     began = datetime.fromisoformat(min(str(info.started) for info in infos.values()))
     for trial, info in infos.items():
         model = staged.results / "kv_cache" / name_model_folder(info.conditions.model)
@@ -193,14 +187,15 @@ def _copy_trial(source: Path, target: Path) -> None:
     for number, rank in enumerate(ranks or [source]):
         place = target / f"rank_{number}"
         (place / "moves").mkdir(parents=True)
-        for file in _list_files(rank):
+        # A run without counters has no device.parquet.
+        for file in (rank / "run.json", *rank.glob("device.parquet"), *rank.glob("moves/part-*.parquet")):
             shutil.copyfile(file, place / file.relative_to(rank))
     if ranks:
         shutil.copyfile(source / "run.json", target / "run.json")
 
 
 def _render_report(staged: Package) -> bytes:
-    trials = [trial for paths in staged.options.values() for trial in paths]
+    trials = [*chain(*staged.options.values())]
     labels = [*dict.fromkeys((trial.parent.name, str(trial.parent)) for trial in trials)]
     runs = [find_run_directory(trial) for trial in trials]
     return FORMATS["html"](make_report(gather(runs, Targets(), labels=labels))).encode()

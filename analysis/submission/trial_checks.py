@@ -78,21 +78,24 @@ def check_system(trials: Trials) -> Problems:
         for doubt in summary.doubts:
             if doubt.kind in ("copies", "unlike machines"):
                 yield f"trials are not separate replays on one system: {doubt.text}"
-    machines = [(info.machine, info.machine.storage or Storage()) for trial in opened for info in trial.infos]
-    systems = dict.fromkeys(
-        f"{machine.cpu}, {storage.device_model}, release {(machine.packages or {}).get('kv-tier-bench')}"
-        for machine, storage in machines
-    )
+    systems = dict.fromkeys(_describe_system(info) for trial in opened for info in trial.infos)
     if len(systems) > 1:
         yield f"runs have different processors, devices below the cache or releases of this tool: {'; '.join(systems)}"
 
 
+def _describe_system(info: RunInfo) -> str:
+    machine, storage = info.machine, info.machine.storage or Storage()
+    return f"{machine.cpu}, {storage.device_model}, release {(machine.packages or {}).get('kv-tier-bench')}"
+
+
 def check_pauses(package: Package, trials: Trials) -> Problems:
     """Check the pauses of CLOSED between replays of different options, by the runs' clocks."""
+    if not package.submission.is_closed:
+        return
+    required_s = package.submission.rules.pause_s
     spans = [
         (*trial.span_ns, option) for option, opened in trials.items() for trial in opened if trial.span_ns is not None
     ]
-    required_s = package.submission.rules.pause_s if package.submission.is_closed else 0
     for (_, end, before), (start, _, after) in itertools.pairwise(sorted(spans)):
         pause_s = (start - end) / 1e9
         if before != after and pause_s < required_s:

@@ -88,49 +88,38 @@ def _make_problems(part: str, texts: Iterable[str]) -> list[DoubtLine]:
 
 def answer_verdict(verdict: PackageVerdict) -> Answer:
     """Make the answer of a validation."""
-    package = verdict.package
-    name = f"{package.top}, system {package.submission.system}"
-    obstacles = _list_obstacles(package)
-    notes = [] if verdict.problems else [*_list_untied(verdict), *obstacles]
-    options = format_count(len(verdict.trials), "option")
-    trials = format_count(sum(map(len, verdict.trials.values())), "trial")
-    sentence = f"{name}: {options}, {trials}; every file, row and metric is as claimed."
-    if verdict.problems:
-        sentence = f"{name}: {format_count(len(verdict.problems), 'problem')}."
+    submission = verdict.package.submission
+    is_valid, is_submittable = not verdict.problems, submission.rules.submittable
+    name = f"{verdict.package.top}, system {submission.system}"
+    sentence = f"{name}: {format_count(len(verdict.problems), 'problem')}."
+    notes: list[DoubtLine] = []
+    if is_valid:
+        options = format_count(len(verdict.trials), "option")
+        trials = format_count(sum(map(len, verdict.trials.values())), "trial")
+        sentence = f"{name}: {options}, {trials}; every file, row and metric is as claimed."
+        notes = _list_notes(verdict)
     return Answer(
         title=name,
-        state="NOT VALID" if verdict.problems else "VALID",
-        tone="bad" if verdict.problems else "good",
+        state="VALID" if is_valid else "NOT VALID",
+        tone="good" if is_valid else "bad",
         sentence=sentence,
         doubts=[*verdict.problems, *notes],
-        data={
-            "system": package.submission.system,
-            "valid": not verdict.problems,
-            "submittable": not verdict.problems and not obstacles,
-        },
+        data={"system": submission.system, "valid": is_valid, "submittable": is_valid and is_submittable},
     )
 
 
-def _list_untied(verdict: PackageVerdict) -> Iterator[DoubtLine]:
+def _list_notes(verdict: PackageVerdict) -> list[DoubtLine]:
+    """Say what a reviewer must know of a valid package."""
+    submission = verdict.package.submission
+    notes = []
     for option, reason in verdict.untied.items():
-        yield DoubtLine(
-            headline="no trace",
-            text=f"nothing ties the rows of {option} to its trace ({reason})",
-            advice="a reviewer who has the trace can pass it to `analysis check TRIAL --trace FILE`",
-        )
-
-
-def _list_obstacles(package: Package) -> list[DoubtLine]:
-    """List the reasons why a valid package may not be submitted."""
-    submission = package.submission
-    if submission.rules.submittable:
-        return []
-    text = f"its scale is {submission.scale}, which only tests the procedure"
-    obstacles = [DoubtLine(headline="rehearsal", text=text, advice="do not submit it")]
-    if empty := list_empty(read_description(package.description)):
-        text = f"{package.description.name} has {format_count(len(empty), 'empty field')}"
-        obstacles.append(DoubtLine(headline="description", text=text, advice="a submission must fill them in"))
-    return obstacles
+        text = f"nothing ties the rows of {option} to its trace ({reason})"
+        advice = "a reviewer who has the trace can pass it to `analysis check TRIAL --trace FILE`"
+        notes.append(DoubtLine(headline="no trace", text=text, advice=advice))
+    if not submission.rules.submittable:
+        text = f"its scale is {submission.scale}, which only tests the procedure"
+        notes.append(DoubtLine(headline="rehearsal", text=text, advice="do not submit it"))
+    return notes
 
 
 def _open_trials(package: Package, progress: Progress) -> tuple[dict[str, list[PackagedTrial]], list[str]]:

@@ -12,7 +12,7 @@ from analysis.log.columns import GIB
 from analysis.metrics.catalogue import describe
 from analysis.metrics.headlines import SUMMARY, heading, scale
 from analysis.runs.plan_order import describe_order, describe_rules
-from analysis.summary.across_runs import LISTED, list_doubt_lines
+from analysis.summary.across_runs import list_doubt_lines
 from analysis.summary.run_summary import Summary, is_thin, note
 from analysis.summary.summary import find_differences
 from replayer.schema import drive
@@ -60,20 +60,14 @@ def answer_runs(summaries: Sequence[Summary], *, has_metrics: bool = True) -> An
 
 
 def list_verdicts(summaries: Sequence[Summary]) -> list[tuple[str, str, str]]:
-    """Return runs, verdict and reason: a row per valid run, then one per finding that invalidates.
-
-    If more than LISTED runs are valid, they share a row.
-    """
+    """Return path, verdict and reason of each run."""
     rows = []
-    for verdict, why in _WHY.items():
-        own = [summary for summary in summaries if summary.verdict == verdict]
-        valid = [summary.run for summary in own if summary.is_valid]
-        if len(valid) > LISTED:
-            valid = [f"{len(valid)} of {len(own)} runs"]
-        rows += [(which, verdict, why) for which in valid]
     for summary in summaries:
-        mark = "" if summary.prediction is None else " (predicted)"
-        rows += [(f"{summary.run}{mark}", "NOT VALID", finding) for finding in summary.findings]
+        verdict, why = summary.verdict, _WHY[summary.verdict]
+        if not summary.is_valid:
+            verdict, why = "NOT VALID", "; ".join(summary.findings)
+        mark = " (predicted)" if summary.prediction and not summary.is_valid else ""
+        rows.append((f"{summary.run}{mark}", verdict, why))
     return rows
 
 
@@ -187,20 +181,12 @@ def _list_notes(summaries: Sequence[Summary]) -> list[str]:
             "No times per request under pace asap: the whole window is due at once, so they would be times of the"
             " replayer's own queue. Replay with --pace closed or open to measure them."
         )
-    paces = {_describe_pace(summary) for summary in summaries if summary.metrics["nvme_write_bytes_per_day"]}
-    if paces:
-        per_day = "Bytes written to nvme per day, and a drive's endurance, are at"
-        notes.append(f"{per_day} {' and '.join(sorted(paces))}.")
+    if any(summary.metrics["nvme_write_bytes_per_day"] for summary in summaries):
+        notes.append(
+            "Bytes written to nvme per day, and a drive's endurance, are at the replay's pace: that of the workload"
+            " only under pace open at speed-up 1. `replayer plan` prints that of the trace's own times."
+        )
     return notes
-
-
-def _describe_pace(summary: Summary) -> str:
-    """Describe the pace at which the run wrote; only pace open keeps the workload's times."""
-    conditions = summary.conditions
-    speedup = conditions.speedup or 1.0
-    if conditions.pace != "open":
-        return "the replay's pace, which is not the workload's (`replayer plan` prints that of the trace's own times)"
-    return "the workload's own pace" if speedup == 1 else f"{speedup:g} times the workload's own pace"
 
 
 def compare_work(summaries: Sequence[Summary]) -> str:

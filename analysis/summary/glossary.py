@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any, Final
 
-from analysis.metrics.catalogue import GROUPS
+from analysis.metrics.catalogue import ABOUT, FAMILIES
 from analysis.metrics.metric import PLACES, Metric, places_of
 from analysis.summary.distributions import TABLES
 from tracegen.errors import InputError, format_count
@@ -22,9 +22,6 @@ ALIASES: Final = {
 }
 
 
-_FAMILIES: Final = [family for group in GROUPS for family in group.families]
-
-
 def find_families(names: Sequence[str]) -> list[Metric]:
     """Return the families of metrics that names mean: of groups, metrics, families, ALIASES; all without names.
 
@@ -32,7 +29,7 @@ def find_families(names: Sequence[str]) -> list[Metric]:
         InputError: a name means nothing; the remedy has the nearest names, else those of
             definitions with the word.
     """
-    known = {family.name: {family.group, family.name, *_list_members(family)} for family in _FAMILIES}
+    known = {family.name: {family.group, family.name, *_list_members(family)} for family in FAMILIES}
     found = set[str]()
     for name in names:
         wanted = {name, ALIASES.get(name.lower(), name)}
@@ -40,7 +37,7 @@ def find_families(names: Sequence[str]) -> list[Metric]:
         if not own:
             raise InputError(f"no metric is named {name!r}", _hint(name, set().union(*known.values())))
         found |= own
-    return [family for family in _FAMILIES if family.name in found or not names]
+    return [family for family in FAMILIES if family.name in found or not names]
 
 
 def _list_members(family: Metric) -> list[str]:
@@ -52,7 +49,7 @@ def _hint(word: str, keys: Iterable[str]) -> str:
     likely = difflib.get_close_matches(word, sorted(keys), 1)
     if not likely:
         whole = re.compile(rf"(?<![^\W_]){re.escape(word)}", re.IGNORECASE)
-        likely = [one.name for one in _FAMILIES if whole.search(f"{one.name} {one.definition}")][:3]
+        likely = [one.name for one in FAMILIES if whole.search(f"{one.name} {one.definition}")][:3]
     return f"did you mean {' or '.join(likely)}?" if likely else "`analysis metrics` lists all"
 
 
@@ -84,13 +81,12 @@ def answer_families(families: Sequence[Metric], *, has_tables: bool) -> Answer:
         families: the families.
         has_tables: whether the tables of a report are described, too.
     """
-    about = {group.name: group.about for group in GROUPS}
     used = {place for family in families for place in places_of(family.name)}
     places = [f"{{{place}}}: {', '.join(words)}" for place, words in PLACES.items() if place in used]
     tables = [
         Table(
             name=group,
-            title=f"{group}: {about[group]}",
+            title=f"{group}: {ABOUT.get(group, 'Facts of the run, from run.json.')}",
             columns=[Column("metric"), Column("better"), Column("definition")],
             rows=[[family.name, family.better, family.definition] for family in members],
         )

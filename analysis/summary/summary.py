@@ -130,11 +130,7 @@ def judge(run: Run, log: Log, progress: Progress = ignore_progress) -> Summary:
     found = checks.sort_doubts([*run.doubts, *contradictions, *checks.find_doubts(evidence)])
     bottleneck = values.pop("bottleneck")  # a word among numbers
     first = run.infos[0]
-    machine = first.machine
-    name = MachineName(machine.host, machine.cpu, machine.cores, first.device)
     is_measured = first.prediction is None
-    if first.prediction is not None:  # the machine that computed it does not matter
-        name = MachineName(None, None, None, None, profile=identify_profile(first.prediction))
     return Summary(
         run=str(run.path),
         doubts=tuple(found),
@@ -147,14 +143,20 @@ def judge(run: Run, log: Log, progress: Progress = ignore_progress) -> Summary:
         users=run.users,
         zero_ns=[info.zero_ns for info in run.infos],
         ended_ns=run.ended_ns,
-        machine=name,
+        machine=_name_machine(first),
         host_cores=run.host_cores if is_measured else None,
-        storage=machine.storage if is_measured else None,
+        storage=first.machine.storage if is_measured else None,
         metrics=values,
         bottleneck=bottleneck,
         prediction=evidence.prediction,
         more_than=find_lower_bounds(log),
     )
+
+
+def _name_machine(info: RunInfo) -> MachineName:
+    if info.prediction is not None:  # the machine that computed it does not matter
+        return MachineName(None, None, None, None, profile=identify_profile(info.prediction))
+    return MachineName(info.machine.host, info.machine.cpu, info.machine.cores, info.device)
 
 
 def _describe_cut(info: RunInfo) -> str:

@@ -103,21 +103,8 @@ def test_pace_asap_shows_no_part_of_nothing(tmp_path: Path) -> None:
 # Wear
 
 
-@pytest.mark.parametrize(
-    ("pace", "speedup", "told"),
-    [
-        ("closed", 1.0, "at the replay's pace, which is not the workload's"),
-        ("asap", 1.0, "at the replay's pace, which is not the workload's"),
-        ("open", 1.0, "at the workload's own pace."),
-        ("open", 20.0, "at 20 times the workload's own pace."),
-    ],
-)
-def test_wear_says_at_whose_pace(tmp_path: Path, pace: str, speedup: float, told: str) -> None:
-    place = write_run(tmp_path / "run", [row(0), row(1)], pace=pace)
-    info = json.loads((place / "run.json").read_text())
-    info["conditions"]["speedup"] = speedup
-    (place / "run.json").write_text(json.dumps(info))
-    assert told in show(summarise(place))
+def test_wear_says_at_whose_pace(tmp_path: Path) -> None:
+    assert "at the replay's pace" in show(summarise(write_run(tmp_path / "run", [row(0), row(1)])))
 
 
 # What runs are held against

@@ -11,7 +11,6 @@ from analysis.doubts.predictions import ERRORS
 from analysis.summary.across_runs import add_shared_doubts
 from analysis.summary.answer import list_verdicts
 from analysis.summary.summary import summarise
-from tests.support.command_line import here
 from tests.support.crafted_runs import clean
 from tests.support.doubts import call
 from tests.support.paths import ROOT
@@ -107,18 +106,3 @@ def test_an_assessment_says_that_no_machine_was_measured(tmp_path: Path) -> None
         f"{place}: profile latency, PREDICTED: no machine was measured"
     )
     assert json.loads(call("assess", place, "--json").stdout)["predicted"] is True
-
-
-@pytest.mark.parametrize("gb_s", [3.0, 14.1])
-def test_a_drive_that_is_busy_throughout_is_the_limit(tmp_path: Path, gb_s: float) -> None:
-    """MLPerf's option 2 on one station without latency: its moves wait for one another far longer than they move."""
-    here("tracegen", "generate", "mlperf_option_2", "-o", tmp_path / "t.parquet")
-    both = f"latency_us = 0\nstream_gb_s = {gb_s}\nbandwidth_gb_s = {gb_s}\n"
-    text = (ROOT / "replayer" / "drives" / "intel-p4500.toml").read_text()
-    head, stations = text[: text.index("[nvme.read]")], f"[nvme.read]\n{both}[nvme.write]\n{both}"
-    (tmp_path / "drive.toml").write_text(head + stations)
-    here("replayer", "predict", tmp_path / "t.parquet", "--profile", tmp_path / "drive.toml", "-o", tmp_path / "run")
-    found = summarise(tmp_path / "run").to_json()
-    assert found["nvme_busy_share"] > 0.99
-    assert found["data_wait_s"] > found["device_s"]
-    assert found["bottleneck"] == "device"

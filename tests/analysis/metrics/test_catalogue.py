@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from analysis.metrics import headlines
-from analysis.metrics.catalogue import CATALOGUE, GROUPS, describe
+from analysis.metrics.catalogue import CATALOGUE, FAMILIES, describe
 from analysis.metrics.metric import COUNT_UNITS, places_of
 from analysis.submission.rules import RULES
 from analysis.summary.summary import summarise
@@ -14,7 +14,6 @@ from tests.analysis.metrics.shared_logs import ranks
 from tests.support.command_line import Run
 from tests.support.paths import ROOT
 
-FAMILIES = [family for group in GROUPS for family in group.families]
 UNITS = {
     *COUNT_UNITS, "s", "ms", "tok/s", "GiB/s", "requests/s", "bytes/day", "per day", "years", "cores", "share",
     "ratio", "",
