@@ -4,10 +4,9 @@ import click
 
 from analysis.commands.assess import assess
 from analysis.commands.compare import compare
-from analysis.commands.metrics import metrics
 from analysis.commands.report import report
 from analysis.commands.submission import submission
-from analysis.commands.summary import check, summary
+from analysis.commands.summary import check, metrics, summary
 from tracegen.console.command_line import Commands
 
 

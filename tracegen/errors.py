@@ -8,7 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-_CONTROLS: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
+# XML, and so a page, can hold neither of the last two.
+_CONTROLS: Final = {
+    code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160), 0xFFFE, 0xFFFF) if chr(code) not in "\n\t"
+}
 _SETTING: Final = re.compile(r"`([a-z][a-z0-9_]*(?:\.[a-z0-9_]+)*)(?:=([^`\s]+))?`")
 
 

@@ -69,9 +69,9 @@ def report(
     them.
     """
     from analysis.report.answer import make_report
-    from analysis.report.systems import check_text, gather, parse_label
+    from analysis.report.systems import gather, join_lines, parse_label
 
-    check_text(title, "title")
+    title = join_lines(title)
     if any(path.is_file() for path in runs):  # runs are directories
         answer = _report_file(runs, title, output.file)
     else:

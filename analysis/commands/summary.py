@@ -1,4 +1,4 @@
-"""`analysis summary` and `analysis check`: metrics, doubts and verdicts of runs."""
+"""`analysis summary`, `check` and `metrics`: metrics, doubts and verdicts of runs, and what metrics mean."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -61,3 +61,17 @@ def check(ctx: click.Context, runs: tuple[Path, ...], trace: Path | None, output
     output.show(answer_runs(summaries, has_metrics=False), content=objects[0] if len(objects) == 1 else objects)
     # Scripts go by the exit code: a run with doubts alone is valid.
     ctx.exit(0 if all(summary.is_valid for summary in summaries) else 1)
+
+
+@command(epilog="Example: analysis metrics hit_rate")
+@click.argument("names", nargs=-1)
+@answer_options(example="-o metrics.html", content="an array of names with their definitions")
+def metrics(names: tuple[str, ...], output: AnswerOutput) -> None:
+    """Print names and formulas of metrics.
+
+    Prints all metrics and tables, or the metrics named.
+    """
+    from analysis.summary import glossary
+
+    families = glossary.find_families(names)
+    output.show(glossary.answer_families(families, has_tables=not names), content=glossary.as_json(families))

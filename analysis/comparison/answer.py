@@ -238,27 +238,19 @@ def answer_statistics(
         }
         for metric, one in product(metrics, configurations)
     ]
-    rows = [
-        [
-            f"{row['metric']}, {row['configuration']}" if len(configurations) > 1 else row["metric"],
-            row["n"],
-            format_number(row["mean"]) if row["more_than"] is None else f"> {format_number(row['more_than'])}",
-            format_number(row["sd"]),
-            row["cv"],
-            *(format_number(row[name]) for name in ("median", "low", "high")),
-        ]
-        for row in records
-    ]
+    rows = []
+    for record in records:
+        name = f"{record['metric']}, {record['configuration']}" if len(configurations) > 1 else record["metric"]
+        mean = record["mean"] if record["more_than"] is None else f"> {format_number(record['more_than'])}"
+        texts = map(format_number, (mean, record["sd"], record["median"], record["low"], record["high"]))
+        rows.append([name, record["n"], record["cv"], *texts])
     warnings = [*warn_of_machines(systems), *warn_of_predictions(systems)]
     cut = "; runs were cut in time" if any(one.cut for one in configurations) else ""
+    heads = map(Column, ("mean", "sd", "median", "from", "to"))
     table = Table(
         name="statistics",
         title="Means with their 95% intervals, each run over its own window",
-        columns=[
-            *map(Column, ("metric", "trials", "mean", "sd")),
-            Column("CV", "share"),
-            *map(Column, ("median", "from", "to")),
-        ],
+        columns=[Column("metric"), Column("trials"), Column("CV", "share"), *heads],
         rows=rows,
     )
     return Answer(

@@ -85,8 +85,9 @@ def match_configurations(systems: Systems, vary: Sequence[str] = ()) -> tuple[li
         trials = {system: group[key] for system, group in groups.items()}
         for system, own in trials.items():
             _check_unmixed(system, own)
-        _check_tiers([*chain(*trials.values())], vary)
-        matched.append(make_configuration(name, trials))
+        every = [*chain(*trials.values())]
+        _check_tiers(every, vary)
+        matched.append(Configuration(name, _have_same_plan(every), trials))
     return matched, unmatched
 
 
@@ -118,24 +119,22 @@ def group_trials(trials: Iterable[Trial], vary: Sequence[str] = ()) -> dict[Key,
     return groups
 
 
-def make_configuration(name: str, systems: Systems) -> Configuration:
-    """Make a configuration of its trials.
+def _have_same_plan(trials: Sequence[Trial]) -> bool:
+    """Return whether trials executed one plan.
 
     Raises:
         InputError: their plans should be equal, but differ before the end of the shortest run.
     """
-    trials = [*chain(*systems.values())]
     differing = find_differing(*map(conditions_of, trials))
     orders = {kind_of(info.conditions) for trial in trials for info in trial.run.infos}
     plan, load = CONDITION_GROUPS["plan"], CONDITION_GROUPS["load"]
     # Orders but that of the trace depend on the load.
     planned_by = plan if orders == {"trace"} else (*plan, *load)
-    is_planned_apart = any(is_varied(condition, planned_by) for condition in differing)
     # Objects placed live go where the devices were faster, so that plans of trials differ, too.
-    same_plan = "live" not in orders and not is_planned_apart
-    if same_plan:  # equal conditions do not prove it: releases may plan differently
-        check_common_plan(trials)
-    return Configuration(name, same_plan, {system: list(runs) for system, runs in systems.items()})
+    if "live" in orders or any(is_varied(condition, planned_by) for condition in differing):
+        return False
+    check_common_plan(trials)  # equal conditions do not prove it: releases may plan differently
+    return True
 
 
 def _explain_stray(groups: Groups, system: str, key: Key) -> tuple[str, str]:

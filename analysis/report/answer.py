@@ -75,8 +75,11 @@ def make_report(data: Gathered, title: str = "") -> Answer:
         run.summary.to_json() | {"tables": {name: table.to_dicts() for name, table in run.tables.items()}}
         for run in data.runs
     ]
+    # Systems of a curve are its loads, which the title names.
+    counts = [format_count(len(data.trials), "system")] if len(data.trials) > 1 and not curve else []
+    counts.append(format_count(len(data.runs), "run"))
     return Answer(
-        kicker=f"kv-tier-bench report of {_count_runs(data, curve)}",
+        kicker=f"kv-tier-bench report of {', '.join(counts)}",
         title=title or (make_load_title(curve) if curve else _make_title(data)),
         subject=list_tested(data),
         state=choose_state(data),
@@ -109,15 +112,6 @@ def _make_title(data: Gathered) -> str:
     name = systems[0] if len(data.runs) > 1 else run.name
     place = f"on {run.drive}" if run.drive else f"of {run.summary.conditions.model}"
     return f"{name}: KV cache {place}"
-
-
-def _count_runs(data: Gathered, curve: LoadCurves | None) -> str:
-    runs, systems = len(data.runs), len(data.trials)
-    if curve and is_one_curve(curve, data):
-        return f"{runs} runs at {len(curve.curves[0].points)} loads"
-    if systems > 1:
-        return f"{format_count(systems, 'system')}, {format_count(runs, 'run')}"
-    return f"{runs} trials" if runs > 1 else "one run"
 
 
 def choose_state(data: Gathered) -> str:

@@ -243,22 +243,14 @@ def _say_mean(point: LoadPoint, metric: str) -> str:
 
 
 def list_load_figures(found: LoadCurves) -> list[Figure]:
-    """Return the highest load within the target of each curve; of one curve its ends, too."""
+    """Return the highest load within the target of each curve; of one curve the most requests served, too."""
     if len(found.curves) > 1:
         return [_make_limit(found, curve, curve.name) for curve in found.curves[: _NAMED + 2]]
     (curve,) = found.curves
-    wait = "Storage part of TTFT, P95, at the {} load"
-    shown = (
-        (curve.points[0], WAIT, wait.format("lowest")),
-        (curve.points[-1], WAIT, wait.format("highest")),
-        (curve.fastest, RATE, "Requests served at most"),
-    )
+    most = curve.fastest
     return [
         _make_limit(found, curve, "Highest load within its target"),
-        *(
-            make_figure(metric, label, point.trials, f"at {found.name_load(point.load)}")
-            for point, metric, label in shown
-        ),
+        make_figure(RATE, "Requests served at most", most.trials, f"at {found.name_load(most.load)}"),
     ]
 
 

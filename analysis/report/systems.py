@@ -23,7 +23,7 @@ from analysis.summary.distributions import TABLES
 from analysis.summary.run_summary import Summary
 from analysis.summary.summary import judge, open_log
 from replayer.schema import TIERS
-from tracegen.errors import InputError, escape_controls, quote_value
+from tracegen.errors import InputError, escape_controls
 from tracegen.progress import Progress, ignore_progress
 
 DRAWN: Final = 8  # most systems in a chart; nobody could tell more lines apart
@@ -32,8 +32,6 @@ _ORDER: Final = {"side": ("read", "write"), "tier": TIERS}
 LONGEST: Final = 28
 # Names of directories that say nothing about a system, and names of a sweep's cases.
 _UNTOLD: Final = re.compile(r"((run|trial|replay|test|out|output|result|bench)s?)?[-_. ]*\d*|.*=.*", re.IGNORECASE)
-# Characters that neither XML nor a line of text may hold; undecodable bytes are surrogates.
-_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +161,7 @@ def gather(
     summaries = add_shared_doubts([run.summary for run in runs], given)
     known = zip(runs, shorten_paths(paths), given, summaries, strict=True)
     runs = [
-        replace(run, name=mark_predicted(escape_controls(name), run), label=label, summary=summary)
+        replace(run, name=mark_predicted(join_lines(name), run), label=label, summary=summary)
         for run, name, label, summary in known
     ]
     systems = zip(runs, name_runs(runs), strict=True)
@@ -203,29 +201,17 @@ def find_moments(log: Log) -> dict[str, float]:
     return {name: max(0.0, (at - first) / 1e9) for name, at in moments.items() if at is not None}
 
 
-def check_text(text: str, setting: str) -> None:
-    """Check that a text can stand on one line of a page and in a chart.
-
-    Raises:
-        InputError: it has control characters, which no chart can hold.
-    """
-    if _CONTROL.search(text):
-        problem, remedy = "has a control character or a line break", "leave it out"
-        raise InputError(problem, remedy, subject=quote_value(text), setting=setting)
-
-
 def parse_label(text: str) -> tuple[str, str]:
-    """Split NAME=DIRECTORY.
-
-    Raises:
-        InputError: it has another form, or the name has control characters.
-    """
+    """Split NAME=DIRECTORY."""
     name, _, place = text.partition("=")
-    name = name.strip()
-    if not (name and place):
+    if not (name.strip() and place):
         raise InputError("not NAME=DIR", "write `label=old=runs/old`", subject=text, setting="label")
-    check_text(name, "label")
-    return name, place
+    return join_lines(name), place
+
+
+def join_lines(text: str) -> str:
+    """Return a text on one line, as for a heading, with its control characters escaped: no chart can hold them."""
+    return " ".join(escape_controls(text).split())
 
 
 def assign_labels(paths: Sequence[Path], labels: Sequence[tuple[str, str]]) -> list[str | None]:

@@ -1,6 +1,7 @@
 """Lines and tables of what was tested: figures of all metrics, machine and settings, what they mean."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
@@ -217,19 +218,13 @@ def _list_metrics(data: Gathered) -> Iterator[Table]:
     notes = note(known, [summary.metrics for summary in summaries])
     if data.comparison:
         notes = ["Each run over its own window; ratios are over equal work instead.", *notes]
-    for title, metrics in ((HEADLINES, leading), ("Every other metric", others)):
-        yield Table(
-            name="headlines" if metrics is leading else "metrics",
-            title=title,
-            columns=[Column(head) for head in ("metric", "name", "unit", *heads)],
-            rows=[
-                [describe(name).label, name, get_unit_word(describe(name).unit), *_list_cells(data, name)]
-                for name in metrics
-            ],
-            section=HEADLINES,
-            notes=notes if metrics is leading else [],
-            is_folded=metrics is others,
-        )
+    rows = {
+        name: [describe(name).label, name, get_unit_word(describe(name).unit), *_list_cells(data, name)]
+        for name in (*leading, *others)
+    }
+    table = partial(Table, columns=[Column(head) for head in ("metric", "name", "unit", *heads)], section=HEADLINES)
+    yield table(name="headlines", title=HEADLINES, rows=[rows[name] for name in leading], notes=notes)
+    yield table(name="metrics", title="Every other metric", rows=[rows[name] for name in others], is_folded=True)
 
 
 def _list_cells(data: Gathered, name: str) -> Iterator[str]:

@@ -186,18 +186,14 @@ def _list_subject(search: SearchContent, folder: Path) -> Iterator[str]:
 
 
 def _describe_machine(search: SearchContent, folder: Path) -> str:
-    """Return processor and drive of the replays; empty if their directories are gone."""
-    # The record may have been copied without its runs, or with some of them.
-    for run in search.autoscaling_stats[-1].runs:
-        try:
-            info = read_run(folder.joinpath(*Path(run).parts[-2:]))
-        except (ToolError, OSError):
-            continue
-        machine = info.machine
-        cores = f"{machine.cores} cores" if machine.cores else ""
-        storage = drive(machine.storage) if machine.storage else ""
-        return ", ".join(filter(None, (machine.cpu, cores, storage)))
-    return ""
+    """Return processor and drive of the last replay; empty if the record was copied without its runs."""
+    try:
+        info = read_run(folder.joinpath(*Path(search.autoscaling_stats[-1].runs[-1]).parts[-2:]))
+    except (ToolError, OSError, IndexError):
+        return ""
+    machine = info.machine
+    cores = format_count(machine.cores, "core") if machine.cores else ""
+    return ", ".join(filter(None, (machine.cpu, cores, drive(machine.storage) if machine.storage else "")))
 
 
 def _tabulate_steps(search: SearchContent) -> Table:

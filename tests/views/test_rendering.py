@@ -1,6 +1,8 @@
 """Answers as text, Markdown, JSON and CSV."""
 
 import json
+import os
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -110,7 +112,7 @@ def test_places_that_cannot_be_written_are_refused_before_work(tmp_path: Path, p
     assert (refused.value.subject, refused.value.setting) == (path, setting)
 
 
-def test_force_replaces_files_but_neither_folders_nor_runs(tmp_path: Path) -> None:
+def test_force_replaces_files_but_neither_folders_pipes_nor_runs(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     for file in ("run/run.json", "old.md"):
         (tmp_path / file).touch()
@@ -119,6 +121,8 @@ def test_force_replaces_files_but_neither_folders_nor_runs(tmp_path: Path) -> No
     AnswerOutput(tmp_path / "link.md", force=True).show(ANSWER, form="")
     assert (tmp_path / "old.md").read_text() == FORMATS["md"](ANSWER)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link.md", "old.md", "run"]
-    for taken in (AnswerOutput(tmp_path, force=True), AnswerOutput(None, tmp_path / "run", force=True)):
+    os.mkfifo(tmp_path / "pipe.md")
+    outputs = (AnswerOutput(tmp_path), AnswerOutput(tmp_path / "pipe.md"), AnswerOutput(None, tmp_path / "run"))
+    for taken in (replace(output, force=True) for output in outputs):
         with pytest.raises(InputError):
             taken.check()
