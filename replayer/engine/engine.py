@@ -20,7 +20,7 @@ from replayer.machine.device_counters import RunDelays
 from replayer.planning.executing import CompiledExecution, Flush, Records, Rows
 from replayer.planning.plan import Plan
 from replayer.record.wording import causes_of, commonest
-from replayer.tiers.base import Tier
+from replayer.tiers.native import NativeTier
 from replayer.tiers.payload import Payload
 
 POLL_S: Final = 0.05  # a signal is seen, and the log fed, so often; each costs microseconds
@@ -59,7 +59,7 @@ class Engine(CompiledExecution):
         self,
         plan: Plan,
         settings: EngineSettings,
-        tiers: Sequence[Tier | None],
+        tiers: Sequence[NativeTier | None],
         payload: Payload,
         staging: Callable[[int], Staging],
     ) -> None:

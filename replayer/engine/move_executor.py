@@ -13,7 +13,8 @@ from replayer.bindings.faults import CorruptionError, make_fault
 from replayer.planning.executing import VERIFY
 from replayer.planning.moves import DELETE, DEMOTE, DROP, HIT, PROMOTE
 from replayer.record.columns import STATUSES
-from replayer.tiers.base import Buffer, DeviceMemory, HostBuffer, OpenObject, Tier, align_up
+from replayer.tiers.base import Buffer, DeviceMemory, HostBuffer, align_up
+from replayer.tiers.native import NativeObject, NativeTier
 from replayer.tiers.payload import Payload
 
 OK, ERROR, UPSTREAM = range(len(STATUSES))
@@ -77,7 +78,7 @@ class MoveExecutor:
         verify: how the bytes of reads are checked, as `EngineSettings` codes it.
     """
 
-    def __init__(self, tiers: Sequence[Tier | None], payload: Payload, verify: int) -> None:
+    def __init__(self, tiers: Sequence[NativeTier | None], payload: Payload, verify: int) -> None:
         self._tiers = tiers
         self._payload = payload
         self._verifies = verify != VERIFY["off"]
@@ -102,7 +103,7 @@ class MoveExecutor:
                 self._forget(job)
         job.done_ns = clock()
 
-    def _tier(self, number: int) -> Tier:
+    def _tier(self, number: int) -> NativeTier:
         tier = self._tiers[number]
         assert tier is not None, "the plan uses a tier that the run does not have"
         return tier
@@ -138,7 +139,7 @@ class MoveExecutor:
             finally:
                 job.device_write_ns = target.device_ns
 
-    def _read(self, job: Job, staging: Staging, target: OpenObject | None) -> None:
+    def _read(self, job: Job, staging: Staging, target: NativeObject | None) -> None:
         """Read chunk by chunk: verify each, and write it to the target if there is one."""
         tier = self._tier(job.source)
         buffer = staging.read_buffer(job)
@@ -160,14 +161,14 @@ class MoveExecutor:
             finally:
                 job.device_read_ns = source.device_ns
 
-    def _pass_on(self, job: Job, offset: int, length: int, host: HostBuffer, target: OpenObject) -> None:
+    def _pass_on(self, job: Job, offset: int, length: int, host: HostBuffer, target: NativeObject) -> None:
         """Write a chunk that has been read."""
         self._prepare(job, offset, length, host)
         began = clock()
         target.write(offset, length, host)
         job.write_ns += clock() - began
 
-    def _write(self, job: Job, staging: Staging, target: OpenObject) -> None:
+    def _write(self, job: Job, staging: Staging, target: NativeObject) -> None:
         """Make the object's bytes chunk by chunk, the first chunk excepted, and write them."""
         buffer = staging.write_buffer(job)
         for offset in range(0, job.size, staging.chunk):

@@ -110,9 +110,6 @@ def read_options(run: Path, trace: Trace) -> tuple[str, PlanOptions]:
     planned = info.conditions
     headroom = Decimal(planned.headroom or "0.8")
     try:
-        pace = Pace(
-            planned.pace, planned.speedup or 1, planned.token_ms or 0, planned.prefill_tok_s, planned.request_depth
-        )
         return planned.model, PlanOptions(
             bytes_per_token=_bytes_per_token(planned),
             capacity_gib=_capacities(planned.usable_bytes, headroom),
@@ -121,12 +118,17 @@ def read_options(run: Path, trace: Trace) -> tuple[str, PlanOptions]:
             lookup=planned.lookup,
             selection=Selection(planned.decode or "reread", planned.users, planned.part or (0, 1), planned.cycles or 1),
             order=_order(run, planned.order or OrderInfo()),
-            demand=Demand(pace, planned.workers, planned.max_concurrent_allocs),
+            demand=_demand(planned),
         )
     except InputError as error:
         # It would name flags, and the user typed none of these values.
         problem = f"its conditions describe no plan: {InputError(error.problem, subject=error.subject)}"
         raise InputError(problem.removesuffix("."), "copy the run anew", subject=run, setting="like") from None
+
+
+def _demand(planned: Conditions) -> Demand:
+    pace = Pace(planned.pace, planned.speedup or 1, planned.token_ms or 0, planned.prefill_tok_s, planned.request_depth)
+    return Demand(pace, planned.workers, planned.max_concurrent_allocs)
 
 
 def _bytes_per_token(planned: Conditions) -> TokenBytes:

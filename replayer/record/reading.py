@@ -168,6 +168,13 @@ def _check_parquet(path: Path, wanted: pa.Schema, what: str) -> None:
     version = (about.metadata or {}).get(b"kv-run", str(RUN_VERSION).encode()).decode(errors="replace")
     if version != str(RUN_VERSION):
         raise InputError(f"{path} is of run format {version}, this release reads {RUN_VERSION}; replay it anew.")
+    _check_columns(path, schema, wanted, what)
+    groups = [about.row_group(number) for number in range(about.num_row_groups)]
+    _check_memory(path, about, groups)
+    _check_nulls(path, about, groups, wanted)
+
+
+def _check_columns(path: Path, schema: pa.Schema, wanted: pa.Schema, what: str) -> None:
     types = dict(zip(schema.names, schema.types, strict=True))
     for field in wanted:
         if field.name not in types:
@@ -175,9 +182,6 @@ def _check_parquet(path: Path, wanted: pa.Schema, what: str) -> None:
         if not _is_like(types[field.name], field.type):
             kind = "text" if field.name in (*LOG_ENUMS, "error") else field.type
             raise InputError(f"{path} is not {what}: column {field.name} is {types[field.name]}, not {kind}.")
-    groups = [about.row_group(number) for number in range(about.num_row_groups)]
-    _check_memory(path, about, groups)
-    _check_nulls(path, about, groups, {field.name for field in wanted if not field.nullable})
 
 
 def _check_memory(path: Path, about: pq.FileMetaData, groups: list[pq.RowGroupMetaData]) -> None:
@@ -189,8 +193,9 @@ def _check_memory(path: Path, about: pq.FileMetaData, groups: list[pq.RowGroupMe
         raise InputError(f"{claim}: no replay writes it; copy the run anew.")
 
 
-def _check_nulls(path: Path, about: pq.FileMetaData, groups: list[pq.RowGroupMetaData], required: set[str]) -> None:
+def _check_nulls(path: Path, about: pq.FileMetaData, groups: list[pq.RowGroupMetaData], wanted: pa.Schema) -> None:
     """Refuse nulls in required columns, as far as the statistics show them."""
+    required = {field.name for field in wanted if not field.nullable}
     chunks = [(place, group.column(place)) for group in groups for place in range(about.num_columns)]
     for place, chunk in chunks:
         if chunk.physical_type != about.schema.column(place).physical_type:  # whose statistics end the process

@@ -8,7 +8,7 @@ from typing import Final
 from replayer.bindings.compiled import State
 from replayer.planning.executing import Records
 from replayer.run.figures import Figures, Screen
-from replayer.run.gauge import Gauge, RunExtent, estimate_left_s
+from replayer.run.gauge import Gauge, estimate_left_s
 from tracegen.progress import Advance
 
 SHOWN_S: Final = 0.5
@@ -60,15 +60,14 @@ class RunConsole:
             yield advance
 
     @contextmanager
-    def track_run(self, extent: RunExtent) -> Iterator[Watch]:
+    def track_run(self, gauge: Gauge) -> Iterator[Watch]:
         """Show the progress of an execution; give a function that takes rows of its log."""
-        if not self._screen.shows_figures:  # a gauge would read every row for nobody
+        if not self._screen.shows_figures:  # the gauge would read every row for nobody
             yield lambda _records, _state: None
         elif self._is_predicted:
-            with self.track("predicting", "op", extent.ops_to_do) as advance:
+            with self.track("predicting", "op", gauge.ops_to_do) as advance:
                 yield _watch_ops(advance)
         else:
-            gauge = Gauge(extent)
 
             def watch(records: Records, state: Callable[[], State]) -> None:
                 gauge.add(records)

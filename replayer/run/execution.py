@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -27,7 +28,7 @@ from replayer.record.run_info import (
 from replayer.record.run_parts import Unfinished
 from replayer.record.wording import commonest
 from replayer.run.console import RunConsole
-from replayer.run.gauge import RunExtent
+from replayer.run.gauge import Gauge
 from replayer.run.log_writer import LogWriter
 from replayer.run.mpi import Ranks
 from replayer.run.prepared import Prepared
@@ -39,40 +40,30 @@ _MOST_UNFINISHED: Final = 250_000
 _DELIVERED_SHARE: Final = 0.9  # of the bytes read: a device that delivered less did not serve all
 
 
+@dataclass
 class Execution:
     """One execution of a plan.
 
-    Args:
+    Attributes:
         prepared: the plan.
         engine: executes it, on the real clock or on a computed one.
-        info: run.json as of now.
+        info: run.json as of now; replaced at each stage.
         ranks: this process among its ranks.
         console: shows progress and warnings.
         sampler: of the kernel's counters, which start with the engine; None if its clock is computed.
         stop_waiting: ends the artificial waits of its tiers.
-
-    Attributes:
-        info: run.json as of now; replaced at each stage.
     """
 
-    def __init__(
-        self,
-        prepared: Prepared,
-        engine: Engine | VirtualEngine,
-        info: RunInfo,
-        ranks: Ranks,
-        console: RunConsole,
-        sampler: Sampler | None = None,
-        stop_waiting: Callable[[], None] = lambda: None,
-    ) -> None:
-        self.info = info
-        self._prepared = prepared
-        self._engine = engine
-        self._ranks = ranks
-        self._console = console
-        self._sampler = sampler
-        self._stop_waiting = stop_waiting
-        self._hash = PlanHash(prepared.plan.options.plan_version)
+    prepared: Prepared
+    engine: Engine | VirtualEngine
+    info: RunInfo
+    ranks: Ranks
+    console: RunConsole
+    sampler: Sampler | None = None
+    stop_waiting: Callable[[], None] = lambda: None
+
+    def __post_init__(self) -> None:
+        self._hash = PlanHash(self.prepared.plan.options.plan_version)
 
     def execute(self, directory: RunDirectory, log: LogWriter) -> KeyboardInterrupt | None:
         """Execute the plan, and write parts of the log as it goes.
@@ -84,7 +75,7 @@ class Execution:
         status: Status = "failed"
         reason: str | None
         try:
-            self.update(clock=self._ranks.start_clock())
+            self.update(clock=self.ranks.start_clock())
             directory.save(self.info)
             self._replay_moves(directory, log)
             status, reason = self._judge()
@@ -100,16 +91,16 @@ class Execution:
         self._record_end(status, reason)
         self._warn_of_stalls()
         self._record_counters(directory)
-        self._engine.close()
+        self.engine.close()
         return interrupt
 
     def _replay_moves(self, directory: RunDirectory, log: LogWriter) -> None:
         """Run the engine to its end."""
-        plan = self._prepared.plan
-        sampler = self._sampler
+        plan = self.prepared.plan
+        sampler = self.sampler
         tiers = tuple(tier for tier, size in enumerate(plan.usable) if size != 0)
-        extent = RunExtent(plan.workload.ops, self._prepared.settings.span, tiers, self._ranks.size)
-        with sampler or nullcontext(), self._console.track_run(extent) as watch:
+        gauge = Gauge(plan.workload.ops, self.prepared.settings.span, tiers, self.ranks.size)
+        with sampler or nullcontext(), self.console.track_run(gauge) as watch:
 
             def flush(records: Records, errors: dict[int, str], rows: Rows) -> None:
                 # At the first flush: before, the window was being filled and no time had begun.
@@ -118,38 +109,38 @@ class Execution:
                 log.add(records, errors)
                 if sampler is not None and sampler.due():
                     directory.write_device(sampler.rows)
-                watch(records, self._engine.state)
+                watch(records, self.engine.state)
 
-            self._engine.run(flush, self._check_interrupts)
+            self.engine.run(flush, self._check_interrupts)
 
     def _check_interrupts(self) -> None:
         try:
             INTERRUPTS.check()
         except KeyboardInterrupt:
-            self._stop_waiting()  # a worker in a throttled tier would sleep for as long as its limit says
+            self.stop_waiting()  # a worker in a throttled tier would sleep for as long as its limit says
             raise
 
     def _record_time_zero(self, directory: RunDirectory) -> None:
         """Record the log's time 0 on rank 0's clock, once it is known."""
         clock = self.info.clock or Clock()
-        if not self._engine.began_ns or clock.zero_ns is not None:
+        if not self.engine.began_ns or clock.zero_ns is not None:
             return
         # perf_counter has no epoch: the two clocks are read at one time, and their difference is kept.
-        zero_ns = time.time_ns() - (time.perf_counter_ns() - self._engine.began_ns)
+        zero_ns = time.time_ns() - (time.perf_counter_ns() - self.engine.began_ns)
         zero_ns += clock.offset_ns or 0
         self.update(clock=msgspec.structs.replace(clock, zero_ns=zero_ns))
         directory.save(self.info)
 
     def _judge(self) -> tuple[Status, str | None]:
         """Return the status of an execution that came to its end, and the reason if it failed."""
-        state = self._engine.state()
-        span = self._prepared.settings.span
-        summary = self._prepared.summary
+        state = self.engine.state()
+        span = self.prepared.settings.span
+        summary = self.prepared.summary
         if state.failures:
-            return "failed", f"{state.failures:,} moves failed: {commonest(self._engine.causes)}"
+            return "failed", f"{state.failures:,} moves failed: {commonest(self.engine.causes)}"
         if not state.retired:
             return "failed", "no op was executed within the duration"
-        executes_all = span.ops is None or span.ops >= self._prepared.plan.workload.ops
+        executes_all = span.ops is None or span.ops >= self.prepared.plan.workload.ops
         planned = summary.plan_fingerprint if summary is not None else self._hash.hexdigest()
         if executes_all and not state.cut and self._hash.hexdigest() != planned:
             problem = "the moves executed are not those planned"
@@ -158,14 +149,14 @@ class Execution:
 
     def _record_end(self, status: Status, reason: str | None) -> None:
         """Record in run.json how the execution ended."""
-        state = self._engine.state()
-        plan = self._prepared.plan
-        span = self._prepared.settings.span
-        executed = self._engine.totals()
+        state = self.engine.state()
+        plan = self.prepared.plan
+        span = self.prepared.settings.span
+        executed = self.engine.totals()
         fingerprint = self._hash.hexdigest()
         # A run of some ops counts them; of a whole plan every op counts, also those without a move.
         is_whole = state.over and not state.cut and span.ops is None
-        if self._prepared.summary is None:  # placement was decided on the way: the plan is what was done
+        if self.prepared.summary is None:  # placement was decided on the way: the plan is what was done
             self.update(plan=PlanInfo(**msgspec.structs.asdict(executed), plan_fingerprint=fingerprint))
         self.update(
             status=status,
@@ -182,14 +173,14 @@ class Execution:
         )
 
     def _warn_of_stalls(self) -> None:
-        stalled_s = self._engine.state().log_stalled_ns / 1e9
+        stalled_s = self.engine.state().log_stalled_ns / 1e9
         if stalled_s:
             text = f"workers waited {stalled_s:.1f} s for the log to be written."
             self.warn(Warning(kind="slow log", text=text))
 
     def _window(self, state: State) -> Window:
         """Return the time limit and the times at which the execution was cut and ended."""
-        span = self._prepared.settings.span
+        span = self.prepared.settings.span
         drain_s = 0.0
         if span.duration_s is not None and state.cut:
             drain_s = max(0.0, state.ended_ns / 1e9 - span.duration_s)
@@ -206,9 +197,9 @@ class Execution:
     def _list_unfinished(self) -> Unfinished | None:
         """Return the requests that were due and are not done; None if untimed, or too many."""
         # Without times nothing is ever due.
-        if self._prepared.plan.options.demand.pace.kind == "asap":
+        if self.prepared.plan.options.demand.pace.kind == "asap":
             return None
-        found = self._engine.unfinished()
+        found = self.engine.unfinished()
         if len(found) > _MOST_UNFINISHED:
             return None
         request_id, due_ns, qos, in_prefill = (tuple(found[name].tolist()) for name in found.dtype.names or ())
@@ -216,16 +207,16 @@ class Execution:
 
     def _record_counters(self, directory: RunDirectory) -> None:
         """Write the last samples, and warn if the device did not serve all reads."""
-        if self._sampler is None or not self._sampler.rows:
+        if self.sampler is None or not self.sampler.rows:
             return
         # A disk that is full must not hide how the run ended.
         try:
-            directory.write_device(self._sampler.rows)
+            directory.write_device(self.sampler.rows)
         except OSError as error:
             self.fail(f"device.parquet cannot be written: {error.strerror}")
         # A page cache, or a cache in the drive's host, would make the figures those of memory.
-        delivered = self._sampler.read_bytes()
-        read = self._engine.state().nvme_read_bytes
+        delivered = self.sampler.read_bytes()
+        read = self.engine.state().nvme_read_bytes
         if delivered is not None and delivered < _DELIVERED_SHARE * read:
             text = (
                 f"a cache served reads: the nvme tier read {read / 2**30:.2f} GiB, the device"
@@ -254,7 +245,7 @@ class Execution:
     def warn(self, warning: Warning) -> None:
         """Record a warning in run.json, and show it."""
         self.update(warnings=(*self.info.warnings, warning))
-        self._console.warn(warning.text)
+        self.console.warn(warning.text)
 
     def fail(self, reason: str) -> None:
         """Record that the run failed."""

@@ -31,7 +31,6 @@ class Figures(msgspec.Struct, frozen=True, omit_defaults=True):
         left_s: time left, estimated; None: unknown.
         ops_left: of a drain, the most ops that are still to be executed.
         tiers: rates of now by tier.
-        hit_rate: of prompt tokens so far, after the warm-up; None: there were none.
         in_flight: moves that workers make.
         queued: moves that wait for a worker.
         failures: moves that failed.
@@ -47,7 +46,6 @@ class Figures(msgspec.Struct, frozen=True, omit_defaults=True):
     left_s: float | None = None
     ops_left: int | None = None
     tiers: dict[str, TierRate] = {}
-    hit_rate: float | None = None
     in_flight: int = 0
     queued: int = 0
     failures: int = 0

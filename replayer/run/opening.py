@@ -12,8 +12,8 @@ from replayer.record.run_info import Warning  # noqa: A004 (run.json's word)
 from replayer.record.run_parts import Storage
 from replayer.run.footprint import Footprint
 from replayer.tiers import BACKENDS, cache_dir, gpu
-from replayer.tiers.base import Tier
 from replayer.tiers.disk import DiskTier
+from replayer.tiers.native import NativeTier
 from replayer.tiers.request import TierRequest
 from tracegen.errors import InputError
 
@@ -45,7 +45,7 @@ class OpenTiers:
         say: Callable[[str], None] = lambda _text: None,
     ) -> None:
         self._settings = settings
-        self.all: list[Tier | None] = [None, None, None]
+        self.all: list[NativeTier | None] = [None, None, None]
         # In this order: GPUDirect Storage needs the gpu tier.
         for place in (GPU, CPU, NVME):
             if needed.plan.usable[place] != 0:

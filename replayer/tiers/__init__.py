@@ -3,14 +3,13 @@
 from collections.abc import Callable
 from typing import Final
 
-from replayer.tiers.base import Tier
 from replayer.tiers.disk import FileTier, SlabTier
 from replayer.tiers.gds import GdsTier
 from replayer.tiers.gpu import GpuTier
-from replayer.tiers.native import CpuTier, NullTier
+from replayer.tiers.native import CpuTier, NativeTier, NullTier
 from replayer.tiers.request import TierRequest
 
-BACKENDS: Final[dict[str, Callable[[TierRequest], Tier]]] = {
+BACKENDS: Final[dict[str, Callable[[TierRequest], NativeTier]]] = {
     "gpu": GpuTier,
     "cpu": CpuTier,
     "files": FileTier,

@@ -1,11 +1,8 @@
-"""The protocols of tiers, their objects and the buffers that bytes move through.
-
-A tier does I/O and nothing else: the plan decides which tier holds which object.
-"""
+"""The buffers that bytes move through, and how tiers divide their room."""
 
 import errno
 import mmap
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,88 +93,3 @@ def allocate_pages(size: int) -> mmap.mmap:
             if error.errno != errno.EINVAL:
                 raise
     return memory
-
-
-class OpenObject(Protocol):
-    """An object of a tier, open for reading or writing; a context manager.
-
-    Attributes:
-        device_ns: time spent inside system calls or memory copies so far.
-    """
-
-    @property
-    def device_ns(self) -> int: ...
-
-    def read(self, offset: int, length: int, buffer: Buffer) -> None:
-        """Read `length` bytes at `offset` to the front of the buffer.
-
-        Raises:
-            OSError: fewer than `length` bytes could be read.
-        """
-
-    def write(self, offset: int, length: int, buffer: Buffer) -> None:
-        """Write the front of the buffer, `length` bytes, at `offset`.
-
-        Raises:
-            OSError: fewer than `length` bytes could be written.
-        """
-
-    def finish(self) -> None:
-        """Make the object as durable as the tier promises; called once, after the last write.
-
-        Raises:
-            OSError: the device could not make it durable.
-        """
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(self, *exception: object) -> None: ...
-
-
-class Tier(Protocol):
-    """A place for objects.
-
-    Calls on different keys may overlap, from any thread; calls on one key overlap only if all of
-    them read.
-
-    Attributes:
-        keeps_bytes: whether a read returns what was written; only then can reads be verified.
-        is_compiled: whether compiled code makes moves on this tier. If not, workers come back to
-            Python for every move that touches it.
-        is_throttled: whether transfers wait for their turn.
-    """
-
-    keeps_bytes: bool
-    is_compiled: bool
-    is_throttled: bool
-
-    @property
-    def engine_handle(self) -> int:
-        """Address of the compiled core's `Tier`; that of `tier_elsewhere` if not `is_compiled`."""
-
-    def create(self, key: int, size: int) -> OpenObject:
-        """Create an object of `size` bytes and open it for writing.
-
-        Raises:
-            OSError: there is no room for the object, or it cannot be created.
-        """
-
-    def open(self, key: int, size: int) -> OpenObject:
-        """Open an object of `size` bytes for reading.
-
-        Raises:
-            OSError: the tier does not hold the object.
-        """
-
-    def discard(self, key: int) -> None:
-        """Remove an object, or the rest of one that failed; a missing object is no error.
-
-        Raises:
-            OSError: the object cannot be removed.
-        """
-
-    def stop_waiting(self) -> None:
-        """End all artificial waits, now and from now on: the run is being stopped."""
-
-    def close(self) -> None:
-        """Release the memory, files and handles of the tier; further calls do nothing."""

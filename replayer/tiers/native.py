@@ -1,4 +1,7 @@
-"""Tiers of the compiled core (`core/tiers.c`) behind the protocol of every tier."""
+"""Tiers and their objects, whose books the compiled core keeps (`core/tiers.c`).
+
+A tier does I/O and nothing else: the plan decides which tier holds which object.
+"""
 
 import ctypes
 from collections.abc import Callable
@@ -34,7 +37,7 @@ WRITE: Final = 1
 
 
 class NativeObject:
-    """An open object of a tier of the compiled core.
+    """An object of a tier, open for reading or writing; a context manager.
 
     Args:
         function: the core's, CREATE or another that opens an object.
@@ -58,12 +61,15 @@ class NativeObject:
 
     @property
     def device_ns(self) -> int:
+        """Time spent inside system calls or memory copies so far."""
         return int(self.struct.device_ns)
 
     def read(self, offset: int, length: int, buffer: Buffer) -> None:
+        """Read `length` bytes at `offset` to the front of the buffer; an OSError says that they are fewer."""
         self._transfer(_read, offset, length, buffer)
 
     def write(self, offset: int, length: int, buffer: Buffer) -> None:
+        """Write the front of the buffer, `length` bytes, at `offset`; an OSError says that they were fewer."""
         self._transfer(_write, offset, length, buffer)
 
     def _transfer(self, function: Callable[..., int], offset: int, length: int, buffer: Buffer) -> None:
@@ -84,6 +90,7 @@ class NativeObject:
             self.struct.device_ns += perf_counter_ns() - transferred
 
     def finish(self) -> None:
+        """Make the object as durable as the tier promises; called once, after the last write."""
         self._raise_fault(_finish(self._at, self._fault_at))
 
     def extents(self) -> list[tuple[int, int]]:
@@ -106,9 +113,16 @@ class NativeObject:
 
 
 class NativeTier:
-    """A tier of the compiled core.
+    """A place for objects.
+
+    Calls on different keys may overlap, from any thread; calls on one key overlap only if all of
+    them read.
 
     Attributes:
+        keeps_bytes: whether a read returns what was written; only then can reads be verified.
+        is_compiled: whether compiled code makes moves on this tier. If not, workers come back to
+            Python for every move that touches it.
+        is_throttled: whether transfers wait for their turn.
         handle: the core's tier, which keeps the books; None after `close`.
     """
 
@@ -123,6 +137,7 @@ class NativeTier:
 
     @property
     def engine_handle(self) -> int:
+        """The compiled core's `Tier`; that of `tier_elsewhere` if not `is_compiled`."""
         return self._elsewhere or self.open_handle()
 
     @property
@@ -131,23 +146,28 @@ class NativeTier:
         return self._elsewhere if self.is_throttled else 0
 
     def create(self, key: int, size: int) -> NativeObject:
+        """Create an object and open it for writing; an OSError says that there is no room, or why not."""
         return self._make_object(CREATE, key, size)
 
     def open(self, key: int, size: int) -> NativeObject:
+        """Open an object for reading; an OSError says that the tier does not hold it."""
         return self._make_object(_open, key, size)
 
     def _make_object(self, function: Callable[..., int], key: int, size: int) -> NativeObject:
         return NativeObject(function, self, key, size)
 
     def discard(self, key: int) -> None:
+        """Remove an object, or the rest of one that failed; a missing object is no error."""
         fault = FaultStruct()
         if _discard(self.open_handle(), key, ctypes.byref(fault)):
             raise make_error(fault)
 
     def stop_waiting(self) -> None:
+        """End all artificial waits, now and from now on: the run is being stopped."""
         _stop_waiting(self.engine_handle)
 
     def close(self) -> None:
+        """Release the memory, files and handles of the tier; further calls do nothing."""
         if self.handle is None:
             return
         _free_tier(self.handle)

@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 
 from replayer.bindings.compiled import call
-from replayer.tiers.base import Tier
+from replayer.tiers.native import NativeTier
 
 _set_throttle = call("tier_throttle")
 
@@ -22,7 +22,7 @@ class Throttle:
     latency_us: float = 0
     write_mib_s: float | None = None
 
-    def slow_down(self, tier: Tier) -> None:
+    def slow_down(self, tier: NativeTier) -> None:
         """Set the limits of a tier, before the run."""
         # Compiled code waits by itself in moves that it makes; Python asks it to in all others.
         tier.is_throttled = True

@@ -156,9 +156,8 @@ def describe_figures(figures: Figures) -> list[str]:
     lines = [stage + (f" (rank 0 of {figures.ranks})" if figures.ranks > 1 else "")]
     lines += [f"{tier} {rate}" for tier, rate in figures.tiers.items()]
     if figures.tiers:
-        share = "-" if figures.hit_rate is None else f"{figures.hit_rate:.1%}"
         moves = format_count(figures.in_flight, "move")
-        lines.append(f"hit rate {share}, in flight {moves}, {figures.queued:,} queued")
+        lines.append(f"in flight {moves}, {figures.queued:,} queued")
     if figures.failures:
         lines.append(f"{format_count(figures.failures, 'move')} FAILED")
     return [*lines, describe_place(figures)] if figures.replay else lines

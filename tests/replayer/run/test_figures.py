@@ -1,4 +1,4 @@
-"""The sums of a log so far, against its rows in plain Python; figures as lines, and in a series."""
+"""What rows of a log moved, against plain Python; figures as lines, and in a series."""
 
 from typing import Any
 
@@ -10,10 +10,8 @@ from msgspec.structs import replace
 from replayer.bindings.compiled import RECORD
 from replayer.planning.moves import BYPASS, COPY, DEMOTE, DROP, HIT, MISS, PROMOTE, STORE
 from replayer.run.figures import Agenda, Figures, TierRate, format_line, parse_line
-from replayer.run.gauge import LogSums
-from tracegen.schema import DECODE, ENUMS, PREFILL, READ, WRITE
+from replayer.run.gauge import sum_transfers
 
-RAG = ENUMS["source"].index("rag")
 TRANSFERS = {HIT: "f", PROMOTE: "ft", STORE: "t", DEMOTE: "ft", COPY: "ft"}
 
 
@@ -26,45 +24,20 @@ def rows(draw: st.DrawFn) -> dict[str, int]:
         "from_tier": draw(st.integers(0, 2)) if "f" in touched or move == DROP else -1,
         "to_tier": draw(st.integers(0, 2)) if "t" in touched else -1,
         "status": draw(st.sampled_from([0, 0, 0, 1])),
-        "warmup": draw(st.booleans()),
-        "phase": draw(st.sampled_from([PREFILL, DECODE])),
-        "op": draw(st.sampled_from([READ, WRITE])),
-        "source": draw(st.sampled_from([0, RAG])),
-        "tokens": draw(st.integers(0, 9)),
         "size_bytes": draw(st.integers(1, 1 << 33)),
     }
 
 
-def summed(log: list[dict[str, int]], batches: list[int]) -> LogSums:
-    """The sums of a log that is taken in batches, which end at these rows."""
+@given(st.lists(rows(), max_size=40))
+def test_transfers_are_those_of_the_rows(log: list[dict[str, int]]) -> None:
     records = np.zeros(len(log), RECORD)
     for at, row in enumerate(log):
         for name, value in row.items():
             records[name][at] = value
-    sums = LogSums()
-    for part in np.split(records, sorted(end % (len(log) + 1) for end in batches)):
-        sums.add(part)
-    return sums
-
-
-def is_of_prompt(row: dict[str, int]) -> bool:
-    """A read, or the first touch of an object; documents that RAG ingests are no prompt."""
-    is_first = row["op"] == WRITE and row["move"] in (STORE, BYPASS) and row["source"] != RAG
-    return is_first or row["move"] in (HIT, PROMOTE, MISS)
-
-
-@given(st.lists(rows(), max_size=40), st.lists(st.integers(0, 40), max_size=3))
-def test_sums_are_those_of_the_rows(log: list[dict[str, int]], batches: list[int]) -> None:
-    sums = summed(log, batches)
     done = [row for row in log if not row["status"] and row["move"] in TRANSFERS]
-    for tier, found in enumerate(sums.moved):
+    for tier, found in enumerate(sum_transfers(records)):
         sides = [sum(row["size_bytes"] for row in done if row[side] == tier) for side in ("from_tier", "to_tier")]
-        assert list(found) == sides, "the warm-up's bytes are moved, too"
-    steady = [row for row in log if not row["warmup"]] or log
-    prompt = [row for row in steady if row["phase"] == PREFILL and is_of_prompt(row)]
-    assert sums.prompt_tokens == sum(row["tokens"] for row in prompt)
-    hits = [row for row in prompt if row["move"] in (HIT, PROMOTE) and not row["status"]]
-    assert sums.hit_tokens == sum(row["tokens"] for row in hits)
+        assert list(found) == sides
 
 
 RATES = st.floats(0, 1e6)
@@ -75,7 +48,6 @@ TELLING: dict[str, Any] = {
     "total": RATES,
     "left_s": st.none() | RATES,
     "tiers": st.dictionaries(st.sampled_from(["cpu", "nvme"]), st.builds(TierRate, RATES, RATES)),
-    "hit_rate": st.none() | st.floats(0, 1),
     "failures": st.integers(0, 9),
 }
 

@@ -9,7 +9,7 @@ from replayer.bindings.compiled import RECORD, State
 from replayer.planning.moves import HIT, NVME
 from replayer.planning.pace import Span
 from replayer.run.figures import Figures
-from replayer.run.gauge import Gauge, RunExtent
+from replayer.run.gauge import Gauge
 
 
 class Watched:
@@ -17,7 +17,7 @@ class Watched:
 
     def __init__(self, span: Span, ops: int = 1000) -> None:
         self.now_s = 100.0
-        self.gauge = Gauge(RunExtent(ops, span, tiers=(1, NVME)), lambda: self.now_s)
+        self.gauge = Gauge(ops, span, (1, NVME), clock=lambda: self.now_s)
         self.gauge.add(np.zeros(0, RECORD))
 
     def read(self, after_s: float, *, nvme_bytes: int = 0, **state: Any) -> Figures:
@@ -72,4 +72,3 @@ def test_rates_are_of_the_last_second() -> None:
     rates = [run.read(half / 2, nvme_bytes=2**30 if half <= 4 else 0).tiers["nvme"].read_gib_s for half in range(1, 9)]
     assert rates == [1, 2, 2, 2, 1, 0, 0, 0], "a GiB each half second, until 2 s"
     assert run.read(4.5).tiers["cpu"].read_gib_s == 0
-    assert run.read(5).hit_rate is None, "no prompt was read"

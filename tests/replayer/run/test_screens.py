@@ -15,7 +15,7 @@ from replayer.run.figures import Figures, Screen, TierRate, parse_line
 from tests.support.terminals import Picture
 
 TIERS = {"cpu": TierRate(2.314, 0.84), "nvme": TierRate(1.1, 12.525)}
-ALONE = Figures("replaying", "s", 150, 300, 150, None, TIERS, 0.612, 12, 1034)
+ALONE = Figures("replaying", "s", 150, 300, 150, None, TIERS, 12, 1034)
 FIGURES = replace(ALONE, replay="replay 5 of 24: small/trial_2", left_in_all_s=4210)
 DRAIN = Figures("draining", "op", 40, 70, 3, 30, TIERS, failures=1)
 
@@ -51,7 +51,7 @@ def test_a_view_of_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
         assert rows == [
             "cpu 2.31 GiB/s read, 0.84 written",
             "nvme 1.10 GiB/s read, 12.53 written",
-            "hit rate 61.2%, in flight 12 moves, 1,034 queued",
+            "in flight 12 moves, 1,034 queued",
             "replay 5 of 24: small/trial_2, about 1:10:10 left in all",
         ]
         view.say("a line")
@@ -96,7 +96,7 @@ def test_lines_come_every_half_a_minute_and_at_events(capsys: pytest.CaptureFixt
     assert len(shown(warm, 31)) == 1, "30 s after the last line"
     assert shown(FIGURES, 32) == [
         "replaying: 02:30 of 05:00, 02:30 left; cpu 2.31 GiB/s read, 0.84 written; nvme 1.10 GiB/s read, 12.53 written;"
-        " hit rate 61.2%, in flight 12 moves, 1,034 queued"
+        " in flight 12 moves, 1,034 queued"
     ]
     assert shown(FIGURES, 33) == []
     drain = replace(DRAIN, replay=FIGURES.replay)

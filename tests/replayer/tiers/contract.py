@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from replayer.bindings.compiled import Extent, variable
 from replayer.machine.reserve import Reserve
-from replayer.tiers.base import ALIGNMENT, HostBuffer, Tier
+from replayer.tiers.base import ALIGNMENT, HostBuffer
 from replayer.tiers.disk import FileTier, SlabTier
 from replayer.tiers.gpu import GpuTier
-from replayer.tiers.native import CpuTier
+from replayer.tiers.native import CpuTier, NativeTier
 from replayer.tiers.payload import Payload
 from replayer.tiers.request import BlockIO, TierRequest
 from replayer.tiers.throttled import Throttle
@@ -60,7 +60,7 @@ def host_buffer(tier: Any) -> Any:
     return buffer
 
 
-def read(tier: Tier, source: Any, offset: int, length: int) -> Any:
+def read(tier: NativeTier, source: Any, offset: int, length: int) -> Any:
     """Read into a buffer of zeros; by way of the device, if the tier's test asks for that."""
     buffer: Any = host_buffer(tier)
     on_device = vars(tier).get("tests_on_device")
@@ -75,7 +75,7 @@ def read(tier: Tier, source: Any, offset: int, length: int) -> Any:
     return buffer
 
 
-def put(tier: Tier, key: int, size: int) -> None:
+def put(tier: NativeTier, key: int, size: int) -> None:
     buffer = host_buffer(tier)
     with tier.create(key, size) as target:
         for offset in range(0, size, CHUNK):
@@ -86,7 +86,7 @@ def put(tier: Tier, key: int, size: int) -> None:
         assert target.device_ns >= 0
 
 
-def find_damage(tier: Tier, key: int, size: int) -> str | None:
+def find_damage(tier: NativeTier, key: int, size: int) -> str | None:
     """Read an object back; return how it differs from what `put` wrote, or None."""
     damage = None
     with tier.open(key, size) as source:
@@ -97,7 +97,7 @@ def find_damage(tier: Tier, key: int, size: int) -> str | None:
     return damage
 
 
-def check_every_fragment_is_used(tier: Tier, room: int, steps: list[tuple[int, int]]) -> None:
+def check_every_fragment_is_used(tier: NativeTier, room: int, steps: list[tuple[int, int]]) -> None:
     """Check that an empty tier of `room` bytes stores objects as long as their sizes add up to no more.
 
     Each step is (key, size): it discards the object if the tier has it, and else stores it if it fits.
@@ -129,18 +129,18 @@ class TierContract:
     """The behaviour of tiers that execution relies on."""
 
     @pytest.fixture
-    def tier(self, tmp_path: Path) -> Tier:
+    def tier(self, tmp_path: Path) -> NativeTier:
         raise NotImplementedError
 
     @pytest.mark.parametrize("size", [1, 511, 512, 4096, 70_272, CHUNK, CHUNK + 128, 2 * CHUNK + 5000])
-    def test_reads_return_the_bytes_written(self, tier: Tier, size: int) -> None:
+    def test_reads_return_the_bytes_written(self, tier: NativeTier, size: int) -> None:
         put(tier, 1, size)
         put(tier, 2, size)
         if tier.keeps_bytes:
             assert find_damage(tier, 1, size) is None
             assert find_damage(tier, 2, size) is None
 
-    def test_a_missing_object_cannot_be_opened(self, tier: Tier) -> None:
+    def test_a_missing_object_cannot_be_opened(self, tier: NativeTier) -> None:
         with pytest.raises(OSError, match="7"):
             tier.open(7, 512)
         put(tier, 7, 512)
@@ -148,22 +148,22 @@ class TierContract:
         with pytest.raises(OSError, match="7"):
             tier.open(7, 512)
 
-    def test_discarding_a_missing_object_is_no_error(self, tier: Tier) -> None:
+    def test_discarding_a_missing_object_is_no_error(self, tier: NativeTier) -> None:
         tier.discard(3)
 
-    def test_a_discarded_key_can_be_stored_again(self, tier: Tier) -> None:
+    def test_a_discarded_key_can_be_stored_again(self, tier: NativeTier) -> None:
         for size in (5000, 100, 9000):
             put(tier, 1, size)
             if tier.keeps_bytes:
                 assert find_damage(tier, 1, size) is None
             tier.discard(1)
 
-    def test_closing_twice_is_no_error(self, tier: Tier) -> None:
+    def test_closing_twice_is_no_error(self, tier: NativeTier) -> None:
         put(tier, 1, 512)
         tier.close()
         tier.close()
 
-    def test_chunks_can_be_read_in_any_order(self, tier: Tier) -> None:
+    def test_chunks_can_be_read_in_any_order(self, tier: NativeTier) -> None:
         """A chunk must not depend on the chunk before."""
         size, chunk = MIB + 700, 256 << 10
         put(tier, 1, size)
@@ -175,7 +175,7 @@ class TierContract:
                 buffer = read(tier, source, offset, length)
                 assert PAYLOAD.check(buffer.words, 1, offset, length) is None
 
-    def test_concurrent_workers_do_not_mix_their_objects(self, tier: Tier) -> None:
+    def test_concurrent_workers_do_not_mix_their_objects(self, tier: NativeTier) -> None:
         """Calls on several keys overlap; each worker has its own buffer and its own pattern."""
         size, problems = 150_000, list[Any]()
 
@@ -209,7 +209,7 @@ class TierContract:
 class ArenaContract(TierContract):
     """The behaviour of tiers in memory besides: compiled code keeps their books."""
 
-    def make(self, size: int) -> Tier:
+    def make(self, size: int) -> NativeTier:
         raise NotImplementedError
 
     def test_a_full_tier_refuses_further_objects(self) -> None:
@@ -233,7 +233,7 @@ class DiskContract(TierContract):
 
     io = BlockIO()
 
-    def test_short_transfers_are_continued(self, tier: Tier) -> None:
+    def test_short_transfers_are_continued(self, tier: NativeTier) -> None:
         with short_transfers():
             put(tier, 1, 70_000)
             assert find_damage(tier, 1, 70_000) is None

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from replayer.tiers import gpu
-from replayer.tiers.base import ALIGNMENT, Tier
+from replayer.tiers.base import ALIGNMENT
+from replayer.tiers.native import NativeTier
 from tests.replayer.tiers.contract import (
     CHUNK,
     MIB,
@@ -31,7 +32,7 @@ class GpuContract(ArenaContract):
     device = "cpu"
 
     @pytest.fixture(params=["host", "device"])
-    def tier(self, request: pytest.FixtureRequest) -> Iterator[Tier]:
+    def tier(self, request: pytest.FixtureRequest) -> Iterator[NativeTier]:
         pytest.importorskip("torch")
         tier = gpu_tier(32 * MIB, self.device)
         if request.param == "device":
@@ -40,7 +41,7 @@ class GpuContract(ArenaContract):
         yield tier
         tier.close()
 
-    def make(self, size: int) -> Tier:
+    def make(self, size: int) -> NativeTier:
         pytest.importorskip("torch")
         return gpu_tier(size, self.device, objects=10)
 

@@ -7,19 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from replayer.tiers.base import Tier
-from replayer.tiers.native import NullTier
+from replayer.tiers.native import NativeTier, NullTier
 from tests.replayer.tiers.contract import BUFFER, FAST, MIB, TierContract, file_tier, throttled
 from tests.support import system_calls
 
 
 class TestThrottledFileTier(TierContract):
     @pytest.fixture
-    def tier(self, tmp_path: Path) -> Tier:
+    def tier(self, tmp_path: Path) -> NativeTier:
         return throttled(file_tier(tmp_path), FAST)
 
 
-def move(tier: Tier, directions: list[str], requests: int, size: int) -> float:
+def move(tier: NativeTier, directions: list[str], requests: int, size: int) -> float:
     """Move `requests` requests per worker, one worker per direction; return the seconds it took."""
     ready, starts, problems = threading.Barrier(len(directions)), list[float](), list[BaseException]()
 
