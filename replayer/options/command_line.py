@@ -75,6 +75,7 @@ def group_options(
     defaults: Mapping[str, str] | None = None,
     lists: Collection[str] = (),
     rare: Collection[str] = (),
+    flags: Collection[str] = (),
     forward: bool = False,
 ) -> Decorator:
     """Return a decorator that adds options to a command; one that is not passed is None.
@@ -85,6 +86,7 @@ def group_options(
         defaults: what the help says of defaults that are the command's own, by name.
         lists: names of options that take values separated by commas.
         rare: names of further options that are no flags of this command.
+        flags: names of rare options that are flags of this command.
         forward: whether the command passes them on to replays (`forwarded_words`).
     """
     options = []  # their values are None unless passed, so that the trace's recipe comes before defaults
@@ -94,7 +96,7 @@ def group_options(
         option = click.option(
             *filter(None, (f"--{name.replace('_', '-')}", declared.alias)),
             cls=Setting,
-            rare=declared.rare or name in rare,
+            rare=name in rare or (declared.rare and name not in flags),
             group=OptionGroup(group.heading, group.example),
             type=kind,
             metavar=metavar,

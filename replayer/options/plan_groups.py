@@ -38,7 +38,7 @@ class ModelOptions(OptionTable):
     """The model whose KV cache is replayed."""
 
     heading = "Model"
-    example = "--model llama3.1-70b --kv-dtype fp8 --set tensor_parallel=4"
+    example = "--kv-dtype fp8"
 
     model: str | None = option(
         None,
@@ -54,14 +54,14 @@ class ModelOptions(OptionTable):
     )
     tensor_parallel: int = option(
         1,
-        "GPUs that share the KV heads; the replay moves the bytes of one of them.",
+        "GPUs that share the KV heads; bytes are those of one of them.",
         whole_number(1),
         "N",
         rare=True,
     )
     pipeline_parallel: int = option(
         1,
-        "Stages that share the layers; the replay moves the bytes of the largest.",
+        "Stages that share the layers; bytes are those of the largest.",
         whole_number(1),
         "N",
         rare=True,
