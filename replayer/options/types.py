@@ -113,13 +113,19 @@ def parse_warmup(text: str) -> tuple[int, float, bool]:
     return 0, float(seconds), False
 
 
-def parse_throttle(text: str) -> "tuple[str, Throttle]":
-    """Parse TIER=MIB_PER_S[,LATENCY], or TIER=rMIB_PER_S/wMIB_PER_S[,LATENCY]."""
-    tier, equals, limits = text.partition("=")
+def split_tier(text: str, example: str) -> tuple[str, str]:
+    """Split TIER=VALUE; a ValueError says what is wrong, with an example."""
+    tier, equals, value = (part.strip() for part in text.partition("="))
     if not equals:
-        raise ValueError(f"{text!r} names no tier; write for example nvme={text}.")
+        raise ValueError(f"{text!r} names no tier; write for example {example}.")
     if tier not in TIERS:
         raise ValueError(f"{text!r}: {tier!r} is not a tier; name {join_words(TIERS)}.")
+    return tier, value
+
+
+def parse_throttle(text: str) -> "tuple[str, Throttle]":
+    """Parse TIER=MIB_PER_S[,LATENCY], or TIER=rMIB_PER_S/wMIB_PER_S[,LATENCY]."""
+    tier, limits = split_tier(text, f"nvme={text}")
     try:
         return tier, _parse_limits(limits)
     except ValueError as error:
@@ -168,17 +174,9 @@ def parse_reserve(text: str) -> Reserve:
 
 def parse_speeds(text: str) -> dict[str, float]:
     """Parse how many times as fast tiers are: TIER=FACTOR[,TIER=FACTOR]."""
-    hint = "write nvme=2 for twice as fast, or several: nvme=2,cpu=1.5"
     speeds = dict[str, float]()
     for part in text.split(","):
-        tier, _, factor = part.strip().partition("=")
-        try:
-            number = float(factor)
-        except ValueError:
-            raise ValueError(f"{text!r}: {part!r} is no speed; {hint}.") from None
-        if tier not in TIERS:
-            raise ValueError(f"{text!r}: {tier!r} is not a tier; {hint}.")
-        if not 1e-6 <= number <= 1e6:  # beyond it, times leave the range of a profile's
-            raise ValueError(f"{text!r}: {factor} is not a speed from 0.000001 to 1,000,000; {hint}.")
-        speeds[tier] = number
+        tier, factor = split_tier(part, "nvme=2 for twice as fast, or nvme=2,cpu=1.5")
+        # Beyond it, times leave the range of a profile's.
+        speeds[tier] = Quantity(PLAIN, low=1e-6, high=1e6).convert(factor, None, None)
     return speeds
