@@ -8,13 +8,15 @@ from replayer.arrangements.arrangement import Arrangement
 from replayer.arrangements.loading import shipped_names
 from replayer.models.geometry import DTYPE_BYTES
 from replayer.models.known import MODELS
-from replayer.options.declaring import OptionTable, one_of, option
 from replayer.options.types import (
     EXACT_GIB,
     PLAIN,
     SHARE,
     UNLIMITED,
+    OptionTable,
     Parsed,
+    one_of,
+    option,
     parse_depth,
     unlimited_or,
     whole_number,

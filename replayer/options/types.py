@@ -1,9 +1,10 @@
-"""Types of option values, apart from quantities: whole numbers, warm-up, throttles, and more."""
+"""Declarations of options as fields of tables, and the types of their values, apart from quantities."""
 
 import re
 from collections.abc import Callable
+from dataclasses import field, fields
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple, TypeVar, get_args
 
 import click
 
@@ -18,6 +19,7 @@ from tracegen.console.command_line import (
     Quantity,
     Unit,
 )
+from tracegen.console.commands import Word
 from tracegen.typed_files import join_words
 
 if TYPE_CHECKING:  # replayer.tiers loads every backend
@@ -33,6 +35,52 @@ SHARE: Final = Unit("shares", Decimal(1), {"%": Decimal("0.01")}, "0.9 or 90%")
 _IO_ALIGNMENT: Final = 4096  # bytes: O_DIRECT wants multiples of the device's blocks
 _MAX_IO_SIZE: Final = 1 << 30
 _Value = TypeVar("_Value")
+
+
+class Declared(NamedTuple):
+    """An option, apart from its type and its default.
+
+    Attributes:
+        help: what it does.
+        kind: parses its text, in its unit and range; None: a switch.
+        metavar: how the help calls a value.
+        shown: what the help says of the default; empty: the default itself, if it says anything.
+        rare: only `--set` and TOML files take it.
+        alias: another spelling of its flag.
+    """
+
+    help: str
+    kind: click.ParamType[Any] | None = None
+    metavar: str | None = None
+    shown: str = ""
+    rare: bool = False
+    alias: str = ""
+
+
+class OptionTable:
+    """Options below one heading of `--help`: a dataclass.
+
+    A field whose default is None follows from the trace, the arrangement or other options.
+    """
+
+    heading: ClassVar[str]
+    example: ClassVar[str]
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+
+def option(default: object, *attributes: Any, **more: Any) -> Any:
+    """Declare an option by its default and the attributes of `Declared`."""
+    return field(default=default, metadata={"option": Declared(*attributes, **more)})
+
+
+def list_options(*groups: type[OptionTable]) -> dict[str, tuple[type[OptionTable], Any, Declared]]:
+    """Return the group, the default and the declaration of each option, by name."""
+    return {one.name: (group, one.default, one.metadata["option"]) for group in groups for one in fields(group)}
+
+
+def one_of(literal: Any) -> Word:
+    """Return the type of an option that has one of a literal's words."""
+    return Word(get_args(literal))
 
 
 class Parsed(click.ParamType[_Value], Generic[_Value]):

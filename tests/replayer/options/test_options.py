@@ -17,9 +17,9 @@ from replayer.options.command_line import (
     option_words,
     parse_words,
 )
-from replayer.options.declaring import list_options
 from replayer.options.groups import GROUPS, make_options
 from replayer.options.resolving import overlay_recipe, resolve_plan
+from replayer.options.types import list_options
 from tests.support import traces
 from tests.support.command_line import here, sentence
 from tracegen.console.commands import Command
