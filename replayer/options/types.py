@@ -148,13 +148,11 @@ def parse_warmup(text: str) -> tuple[int, float, bool]:
         return 0, 0, True
     if re.fullmatch(r"\d{1,12} ?ops", text, re.ASCII):
         return int(text.removesuffix("ops")), 0, False
-    # A bare number may mean either, so neither is guessed.
-    if re.fullmatch(r"\d{1,12}", text, re.ASCII) and int(text):
-        raise ValueError(f"{text} may be ops or seconds; write {text}ops or {text}s.")
     try:
         seconds = SECONDS.parse(text)
     except ValueError:
         seconds = -UNLIMITED  # refused below, with one remedy for times and ops
+    # A bare number may mean either, so neither is guessed.
     if not 0 <= seconds < 10**9 or (text[-1].isdigit() and seconds):
         problem = f"{text!r} is no time or ops with their unit"
         raise ValueError(f"{problem}; write 30s, 5000ops or steady.")
