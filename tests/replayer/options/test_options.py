@@ -90,8 +90,6 @@ REFUSED = {
     "a wrong value": (("--set", "ttl=soon"), "'--set ttl': 'soon' is not a number of seconds"),
     "an unknown word": (("--pace", "cloesd"), "Did you mean closed?"),
     "an unknown model": (("--model", "llama3.1-8"), "did you mean llama3.1-8b?"),
-    "an unknown policy": (("--policy", "lur"), "did you mean lru?"),
-    "an unknown arrangement": (("--arrangement", "vlmm"), "did you mean vllm?"),
     "an unknown reference": (("--order", "reference:nvme-9"), "did you mean nvme-"),
     "no file": (("--config", "none.toml"), "--config none.toml: cannot be read"),
 }
