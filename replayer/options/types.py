@@ -30,6 +30,8 @@ UNLIMITED: Final = Decimal("inf")
 EXACT_GIB: Final = Quantity(GIB, Decimal)
 # A number without a unit.
 PLAIN: Final = Unit("this kind", Decimal(1), {}, "0.8 or 12")
+# Beyond it, times leave the range of a profile's.
+_SPEED: Final = Quantity(Unit("times", Decimal(1), {}, "2 or 1.5"), low=1e-6, high=10**6)
 SHARE: Final = Unit("shares", Decimal(1), {"%": Decimal("0.01")}, "0.9 or 90%")
 
 _IO_ALIGNMENT: Final = 4096  # bytes: O_DIRECT wants multiples of the device's blocks
@@ -223,6 +225,5 @@ def parse_speeds(text: str) -> dict[str, float]:
     speeds = dict[str, float]()
     for part in text.split(","):
         tier, factor = split_tier(part, "nvme=2 for twice as fast, or nvme=2,cpu=1.5")
-        # Beyond it, times leave the range of a profile's.
-        speeds[tier] = Quantity(PLAIN, low=1e-6, high=1e6).convert(factor, None, None)
+        speeds[tier] = _SPEED.convert(factor, None, None)
     return speeds
