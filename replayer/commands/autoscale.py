@@ -16,8 +16,7 @@ from replayer.options.command_line import (
     forwarded_words,
     parse_words,
 )
-from replayer.options.declaring import one_of
-from replayer.options.types import PLAIN, SHARE, whole_number
+from replayer.options.types import PLAIN, SHARE, one_of, whole_number
 from tracegen.console.command_line import SECONDS, Quantity
 from tracegen.console.commands import command, option_group
 from tracegen.errors import InputError, format_count

@@ -2,53 +2,31 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from replayer.models.geometry import DTYPE_BYTES
 from replayer.models.known import MODELS, find_model
 from replayer.models.layouts import BLOCK_TOKENS, Sharding
+from replayer.options.command_line import group_options
+from replayer.options.groups import make_options
+from replayer.options.plan_groups import ModelOptions
 from replayer.options.types import whole_number
 from tracegen.console.answers import AnswerOutput, answer_options
-from tracegen.console.commands import Name, Word, command
+from tracegen.console.commands import Name, command
 from tracegen.errors import format_count
 from views.answer import Answer, Cell, Column, Figure, Table
 
 if TYPE_CHECKING:
     from replayer.models.description import GroupDescription, ModelDescription
 
-_MOST = 1_000_000
-
 
 @command(epilog="Example: replayer model gpt-oss-120b --tensor-parallel 2")
 @click.argument("name", required=False, metavar="[NAME|FILE]", type=Name(lambda: MODELS))
-@click.option(
-    "--kv-dtype",
-    type=Word(list(DTYPE_BYTES)),
-    default="fp16",
-    show_default=True,
-    help="Data type of keys and values.",
-)
-@click.option(
-    "--tensor-parallel",
-    type=whole_number(1, _MOST),
-    default=1,
-    show_default=True,
-    metavar="N",
-    help="GPUs that share the KV heads of each layer.",
-)
-@click.option(
-    "--pipeline-parallel",
-    type=whole_number(1, _MOST),
-    default=1,
-    show_default=True,
-    metavar="N",
-    help="Stages that share the layers; totals are those of the largest.",
-)
+@group_options(ModelOptions, without=("model",), flags=("tensor_parallel", "pipeline_parallel"))
 @click.option(
     "--block-tokens",
-    type=whole_number(1, _MOST),
+    type=whole_number(1, 1_000_000),
     default=BLOCK_TOKENS,
     show_default=True,
     metavar="N",
@@ -57,11 +35,9 @@ _MOST = 1_000_000
 @answer_options(example="-o model.html", content="the groups, the bytes and the units of engines")
 def model(
     name: str | None,
-    kv_dtype: str,
-    tensor_parallel: int,
-    pipeline_parallel: int,
     block_tokens: int,
     output: AnswerOutput,
+    **flags: Any,
 ) -> None:
     """Print the geometry of a model's KV cache.
 
@@ -70,7 +46,8 @@ def model(
     """
     from replayer.models.description import describe_model
 
-    sharding = Sharding(kv_dtype, tensor_parallel, pipeline_parallel)
+    chosen = make_options(flags).model
+    sharding = Sharding(chosen.kv_dtype, chosen.tensor_parallel, chosen.pipeline_parallel)
     wanted = list(MODELS.values()) if name is None else [find_model(name)]
     described = [describe_model(one, sharding, block_tokens) for one in wanted]
     content = [asdict(one) for one in described]
@@ -119,9 +96,7 @@ def _tabulate_groups(groups: "Sequence[GroupDescription]") -> Table:
             one.kind,
             one.layers,
             one.window or ("none" if one.kind == "state" else "all"),
-            one.layer_bytes_per_token or None,
-            one.bytes_per_token or None,
-            one.state_bytes or None,
+            *(number or None for number in (one.layer_bytes_per_token, one.bytes_per_token, one.state_bytes)),
         ]
         for one in groups
     ]

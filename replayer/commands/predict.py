@@ -10,9 +10,8 @@ from replayer.commands.shared.prediction_options import profile_options
 from replayer.commands.shared.run_ends import noting_log, show_end
 from replayer.commands.shared.screens import choose_screen
 from replayer.commands.shared.series_options import output_option
-from replayer.options.command_line import config_options, group_options
+from replayer.options.command_line import add_progress_option, config_options, group_options
 from replayer.options.groups import PLAN_GROUPS
-from replayer.options.progress import add_progress_option
 from replayer.options.run_groups import SpanOptions
 from replayer.record.conditions import Tier
 from tracegen.console.answers import json_option

@@ -11,12 +11,10 @@ import click
 from replayer.commands.shared.run_ends import noting_log, report_death, show_end
 from replayer.commands.shared.screens import choose_screen
 from replayer.commands.shared.series_options import output_option
-from replayer.options.command_line import config_options, group_options
-from replayer.options.declaring import one_of
+from replayer.options.command_line import add_progress_option, config_options, group_options
 from replayer.options.groups import GROUPS
-from replayer.options.progress import add_progress_option
 from replayer.options.run_groups import ControlOptions
-from replayer.options.types import whole_number
+from replayer.options.types import one_of, whole_number
 from replayer.record.options import RankMode
 from replayer.run.figures import Agenda
 from tracegen.console.answers import json_option

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from replayer.options.command_line import config_options, plan_options
-from replayer.options.declaring import list_options
 from replayer.options.groups import PLAN_GROUPS
-from replayer.options.types import PLAIN, SHARE, UNLIMITED
+from replayer.options.types import PLAIN, SHARE, UNLIMITED, list_options
 from replayer.record.options import BYS
 from tracegen.console.answers import AnswerOutput, answer_options
 from tracegen.console.command_line import GIB_S, Quantity, Unit

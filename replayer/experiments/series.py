@@ -16,11 +16,10 @@ import msgspec
 
 from replayer.experiments import children
 from replayer.experiments.children import PYTHON, ChildFailedError
-from replayer.options.command_line import option_words, parse_words, profile_words
-from replayer.options.declaring import list_options
+from replayer.options.command_line import PROGRESS_TO_PROGRAMS, option_words, parse_words, profile_words
 from replayer.options.groups import PLAN_GROUPS
-from replayer.options.progress import PROGRESS_TO_PROGRAMS
 from replayer.options.run_groups import SpanOptions
+from replayer.options.types import list_options
 from replayer.record.reading import read_info
 from replayer.run.figures import Agenda, Figures, Screen
 from replayer.run.predicted import AssumedSystem

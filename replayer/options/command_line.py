@@ -3,15 +3,14 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
-from replayer.options.declaring import Declared, OptionTable, list_options
 from replayer.options.groups import GROUPS, PLAN_GROUPS, Values
-from replayer.options.types import list_of
+from replayer.options.types import Declared, OptionTable, list_of, list_options, one_of
 from replayer.record.conditions import Tier
 from tracegen.console.command_line import refuse_empty
 from tracegen.console.commands import Command, Decorator, OptionGroup, add_options
@@ -22,6 +21,14 @@ from tracegen.typed_files import load_toml, suggest
 _FORWARDED: Final = "replayer.options.forwarded"
 # A series names these for each replay, or its replays would disturb each other's files.
 _SET_BY_THE_SERIES: Final = frozenset(("cache_dir", "force", "clean", "keep_cache"))
+
+ProgressKind = Literal["bar", "lines", "json", "off"]
+
+# The key of the kind in the context of a command.
+PROGRESS_KEY: Final = "replayer.progress"
+# The flag of a process whose progress another one shows.
+# A child must not draw bars over those of its parent.
+PROGRESS_TO_PROGRAMS: Final = ("--progress", "json")
 
 
 class Setting(click.Option):
@@ -75,6 +82,7 @@ def group_options(
     defaults: Mapping[str, str] | None = None,
     lists: Collection[str] = (),
     rare: Collection[str] = (),
+    flags: Collection[str] = (),
     forward: bool = False,
 ) -> Decorator:
     """Return a decorator that adds options to a command; one that is not passed is None.
@@ -85,6 +93,7 @@ def group_options(
         defaults: what the help says of defaults that are the command's own, by name.
         lists: names of options that take values separated by commas.
         rare: names of further options that are no flags of this command.
+        flags: names of rare options that are flags of this command.
         forward: whether the command passes them on to replays (`forwarded_words`).
     """
     options = []  # their values are None unless passed, so that the trace's recipe comes before defaults
@@ -94,7 +103,7 @@ def group_options(
         option = click.option(
             *filter(None, (f"--{name.replace('_', '-')}", declared.alias)),
             cls=Setting,
-            rare=declared.rare or name in rare,
+            rare=name in rare or (declared.rare and name not in flags),
             group=OptionGroup(group.heading, group.example),
             type=kind,
             metavar=metavar,
@@ -296,3 +305,20 @@ def profile_words(name: str, speeds: Mapping[Tier, float]) -> list[str]:
     """Return the words of a command line that name a profile and the speeds of tiers."""
     texts = ",".join(f"{tier}={speed:g}" for tier, speed in speeds.items())
     return ["--profile", name, *(["--speed", texts] if texts else [])]
+
+
+def _keep(context: click.Context, _option: click.Parameter, kind: ProgressKind) -> None:
+    context.meta[PROGRESS_KEY] = kind
+
+
+# Adds --progress to a command.
+add_progress_option: Final = click.option(
+    "--progress",
+    type=one_of(ProgressKind),
+    default="bar",
+    show_default=True,
+    callback=_keep,
+    expose_value=False,  # only the choice of a screen asks for it
+    help="How progress is shown on stderr: a bar that is redrawn (on a pipe: lines), a line every"
+    " 30 s, a line of JSON twice a second, or nothing.",
+)

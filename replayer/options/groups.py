@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import msgspec
 
-from replayer.options.declaring import OptionTable, list_options
 from replayer.options.plan_groups import CapacityOptions, LoadOptions, ModelOptions, RuleOptions, WorkOptions
 from replayer.options.run_groups import ControlOptions, DeviceOptions, SpanOptions
+from replayer.options.types import OptionTable, list_options
 from replayer.record.options import DurationOrigin
 from tracegen.errors import InputError
 from tracegen.typed_files import suggest

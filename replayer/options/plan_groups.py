@@ -8,13 +8,15 @@ from replayer.arrangements.arrangement import Arrangement
 from replayer.arrangements.loading import shipped_names
 from replayer.models.geometry import DTYPE_BYTES
 from replayer.models.known import MODELS
-from replayer.options.declaring import OptionTable, one_of, option
 from replayer.options.types import (
     EXACT_GIB,
     PLAIN,
     SHARE,
     UNLIMITED,
+    OptionTable,
     Parsed,
+    one_of,
+    option,
     parse_depth,
     unlimited_or,
     whole_number,
@@ -38,7 +40,7 @@ class ModelOptions(OptionTable):
     """The model whose KV cache is replayed."""
 
     heading = "Model"
-    example = "--model llama3.1-70b --kv-dtype fp8 --set tensor_parallel=4"
+    example = "--kv-dtype fp8"
 
     model: str | None = option(
         None,
@@ -54,14 +56,14 @@ class ModelOptions(OptionTable):
     )
     tensor_parallel: int = option(
         1,
-        "GPUs that share the KV heads; the replay moves the bytes of one of them.",
+        "GPUs that share the KV heads; bytes are those of one of them.",
         whole_number(1),
         "N",
         rare=True,
     )
     pipeline_parallel: int = option(
         1,
-        "Stages that share the layers; the replay moves the bytes of the largest.",
+        "Stages that share the layers; bytes are those of the largest.",
         whole_number(1),
         "N",
         rare=True,

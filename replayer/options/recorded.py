@@ -161,11 +161,10 @@ def _with_headroom(usable: int, headroom: Decimal) -> int:
     with localcontext(prec=_PRECISION):
         low = int((usable / headroom).to_integral_value("ROUND_CEILING"))
         high = int(((usable + 1) / headroom).to_integral_value("ROUND_CEILING")) - 1
-    # floor(capacity × headroom) is `usable` for every capacity from low to high.
-    step = 1  # doubled: the user typed 4 GiB rather than a number of bytes
-    while -(-low // (2 * step)) * 2 * step <= high:
-        step *= 2
-    return -(-low // step) * step
+    # floor(capacity × headroom) is `usable` for every capacity from low to high. The user typed 4 GiB
+    # rather than a number of bytes: that one is meant whose last binary digits are 0.
+    digits = ((low - 1) ^ high).bit_length() - 1
+    return high >> digits << digits
 
 
 def _gib(size: int) -> Decimal:

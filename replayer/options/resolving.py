@@ -15,9 +15,7 @@ from msgspec import Meta
 from replayer.arrangements.choosing import choose_arrangement
 from replayer.models.known import MODELS, find_model
 from replayer.options.groups import Options, make_options
-from replayer.options.plan_groups import (
-    WorkOptions,
-)
+from replayer.options.plan_groups import WorkOptions
 from replayer.options.run_groups import DeviceOptions, SpanOptions
 from replayer.options.settings import Settings, choose_request_bytes
 from replayer.options.types import UNLIMITED
@@ -30,6 +28,7 @@ from replayer.tiers.disk import uring_error
 from replayer.tiers.request import BlockIO
 from tracegen.errors import InputError
 from tracegen.schema import Trace
+from tracegen.typed_files import convert
 
 _MAX_DEFAULT_WORKERS: Final = 500  # each is a thread with a buffer
 # Milliseconds per generated token of kv-cache.py's generation modes, which recipes name.
@@ -60,16 +59,9 @@ def overlay_recipe(trace: Trace, values: Mapping[str, Any]) -> Options:
     Raises:
         InputError: the recipe has a key that is not valid, or there is no option of a name.
     """
-    try:
-        recipe = msgspec.convert(trace.metadata.recipe.get("replay") or {}, _ReplayRecipe)
-    except msgspec.ValidationError as error:
-        key = str(error).partition("`$.")[2].rstrip("`")
-        raise InputError(
-            f"replay.{key} of its recipe is not a value that `{key.removesuffix('_s')}` takes",
-            "write the trace anew",
-            subject=trace.path,
-        ) from None
-    keys = msgspec.structs.asdict(recipe)
+    written = trace.metadata.recipe.get("replay") or {}
+    known = {name: written[name] for name in _ReplayRecipe.__struct_fields__ if name in written}
+    keys = msgspec.structs.asdict(convert(known, _ReplayRecipe, trace.path, place="replay"))
     keys["duration"] = keys.pop("duration_s")
     # kv-cache.py names speeds of generation; a recipe keeps its word.
     keys["token_ms"] = TOKEN_MS.get(keys.pop("generation_mode"))

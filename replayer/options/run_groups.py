@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from replayer.machine.reserve import Reserve
-from replayer.options.declaring import OptionTable, one_of, option
 from replayer.options.types import (
     UNLIMITED,
+    OptionTable,
     Parsed,
+    one_of,
+    option,
     parse_io_size,
     parse_reserve,
     parse_throttle,

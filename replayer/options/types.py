@@ -1,9 +1,10 @@
-"""Types of option values, apart from quantities: whole numbers, warm-up, throttles, and more."""
+"""Declarations of options as fields of tables, and the types of their values, apart from quantities."""
 
 import re
 from collections.abc import Callable
+from dataclasses import field, fields
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple, TypeVar, get_args
 
 import click
 
@@ -18,6 +19,7 @@ from tracegen.console.command_line import (
     Quantity,
     Unit,
 )
+from tracegen.console.commands import Word
 from tracegen.typed_files import join_words
 
 if TYPE_CHECKING:  # replayer.tiers loads every backend
@@ -28,11 +30,59 @@ UNLIMITED: Final = Decimal("inf")
 EXACT_GIB: Final = Quantity(GIB, Decimal)
 # A number without a unit.
 PLAIN: Final = Unit("this kind", Decimal(1), {}, "0.8 or 12")
+# Beyond it, times leave the range of a profile's.
+_SPEED: Final = Quantity(Unit("times", Decimal(1), {}, "2 or 1.5"), low=1e-6, high=10**6)
 SHARE: Final = Unit("shares", Decimal(1), {"%": Decimal("0.01")}, "0.9 or 90%")
 
 _IO_ALIGNMENT: Final = 4096  # bytes: O_DIRECT wants multiples of the device's blocks
 _MAX_IO_SIZE: Final = 1 << 30
 _Value = TypeVar("_Value")
+
+
+class Declared(NamedTuple):
+    """An option, apart from its type and its default.
+
+    Attributes:
+        help: what it does.
+        kind: parses its text, in its unit and range; None: a switch.
+        metavar: how the help calls a value.
+        shown: what the help says of the default; empty: the default itself, if it says anything.
+        rare: only `--set` and TOML files take it.
+        alias: another spelling of its flag.
+    """
+
+    help: str
+    kind: click.ParamType[Any] | None = None
+    metavar: str | None = None
+    shown: str = ""
+    rare: bool = False
+    alias: str = ""
+
+
+class OptionTable:
+    """Options below one heading of `--help`: a dataclass.
+
+    A field whose default is None follows from the trace, the arrangement or other options.
+    """
+
+    heading: ClassVar[str]
+    example: ClassVar[str]
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+
+def option(default: object, *attributes: Any, **more: Any) -> Any:
+    """Declare an option by its default and the attributes of `Declared`."""
+    return field(default=default, metadata={"option": Declared(*attributes, **more)})
+
+
+def list_options(*groups: type[OptionTable]) -> dict[str, tuple[type[OptionTable], Any, Declared]]:
+    """Return the group, the default and the declaration of each option, by name."""
+    return {one.name: (group, one.default, one.metadata["option"]) for group in groups for one in fields(group)}
+
+
+def one_of(literal: Any) -> Word:
+    """Return the type of an option that has one of a literal's words."""
+    return Word(get_args(literal))
 
 
 class Parsed(click.ParamType[_Value], Generic[_Value]):
@@ -100,26 +150,30 @@ def parse_warmup(text: str) -> tuple[int, float, bool]:
         return 0, 0, True
     if re.fullmatch(r"\d{1,12} ?ops", text, re.ASCII):
         return int(text.removesuffix("ops")), 0, False
-    # A bare number may mean either, so neither is guessed.
-    if re.fullmatch(r"\d{1,12}", text, re.ASCII) and int(text):
-        raise ValueError(f"{text} may be ops or seconds; write {text}ops or {text}s.")
     try:
         seconds = SECONDS.parse(text)
     except ValueError:
         seconds = -UNLIMITED  # refused below, with one remedy for times and ops
+    # A bare number may mean either, so neither is guessed.
     if not 0 <= seconds < 10**9 or (text[-1].isdigit() and seconds):
         problem = f"{text!r} is no time or ops with their unit"
         raise ValueError(f"{problem}; write 30s, 5000ops or steady.")
     return 0, float(seconds), False
 
 
-def parse_throttle(text: str) -> "tuple[str, Throttle]":
-    """Parse TIER=MIB_PER_S[,LATENCY], or TIER=rMIB_PER_S/wMIB_PER_S[,LATENCY]."""
-    tier, equals, limits = text.partition("=")
+def split_tier(text: str, example: str) -> tuple[str, str]:
+    """Split TIER=VALUE; a ValueError says what is wrong, with an example."""
+    tier, equals, value = (part.strip() for part in text.partition("="))
     if not equals:
-        raise ValueError(f"{text!r} names no tier; write for example nvme={text}.")
+        raise ValueError(f"{text!r} names no tier; write for example {example}.")
     if tier not in TIERS:
         raise ValueError(f"{text!r}: {tier!r} is not a tier; name {join_words(TIERS)}.")
+    return tier, value
+
+
+def parse_throttle(text: str) -> "tuple[str, Throttle]":
+    """Parse TIER=MIB_PER_S[,LATENCY], or TIER=rMIB_PER_S/wMIB_PER_S[,LATENCY]."""
+    tier, limits = split_tier(text, f"nvme={text}")
     try:
         return tier, _parse_limits(limits)
     except ValueError as error:
@@ -168,17 +222,8 @@ def parse_reserve(text: str) -> Reserve:
 
 def parse_speeds(text: str) -> dict[str, float]:
     """Parse how many times as fast tiers are: TIER=FACTOR[,TIER=FACTOR]."""
-    hint = "write nvme=2 for twice as fast, or several: nvme=2,cpu=1.5"
     speeds = dict[str, float]()
     for part in text.split(","):
-        tier, _, factor = part.strip().partition("=")
-        try:
-            number = float(factor)
-        except ValueError:
-            raise ValueError(f"{text!r}: {part!r} is no speed; {hint}.") from None
-        if tier not in TIERS:
-            raise ValueError(f"{text!r}: {tier!r} is not a tier; {hint}.")
-        if not 1e-6 <= number <= 1e6:  # beyond it, times leave the range of a profile's
-            raise ValueError(f"{text!r}: {factor} is not a speed from 0.000001 to 1,000,000; {hint}.")
-        speeds[tier] = number
+        tier, factor = split_tier(part, "nvme=2 for twice as fast, or nvme=2,cpu=1.5")
+        speeds[tier] = _SPEED.convert(factor, None, None)
     return speeds

@@ -10,8 +10,8 @@ from typing import Annotated, Any, Final, Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from msgspec import Meta, Struct
-from msgspec.structs import asdict, astuple
+from msgspec import Meta, Struct, to_builtins
+from msgspec.structs import astuple
 from numpy.typing import NDArray
 
 from replayer.bindings.compiled import DeviceStruct
@@ -84,8 +84,7 @@ class Order:
         """Return the order as run.json records it."""
         profile: dict[Tier, dict[str, Any]] | None = None
         if self.devices is not None:
-            gpu, cpu, nvme = map(asdict, self.devices)
-            profile = {"gpu": gpu, "cpu": cpu, "nvme": nvme}
+            profile = to_builtins(_Reference(*self.devices))
         # run.json names the ops of a run by a digest: that run may be moved or removed.
         digest = None
         if self.op_ids is not None:
@@ -109,8 +108,6 @@ def parse_order(text: str | None, pace: Pace) -> Order:
         text = "trace" if pace.kind == "open" and not pace.takes_time else "reference"
     if text == "trace":
         return Order()
-    if text == "live":
-        return Order("live")
     kind, _, name = text.partition(":")
     if kind == "reference":
         return load_reference(name or DEFAULT_REFERENCE)
@@ -155,7 +152,7 @@ def make_reference(name: str, profile: object) -> Order:
         InputError: the profile does not describe a reference system.
     """
     system = convert(profile, _Reference, f"reference:{name}", "order")
-    return Order("reference", name, (system.gpu, system.cpu, system.nvme))
+    return Order("reference", name, astuple(system))
 
 
 def read_order(path: Path) -> Order:

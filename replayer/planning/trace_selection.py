@@ -111,30 +111,20 @@ class Selection:
         # Request ids are dense, so trace.ops bounds them; the kernel backs only the pages used.
         moved_tokens = np.zeros(trace.ops, np.int64)
         receiver = np.zeros(trace.ops, np.int64)
-        for batch, kept in self._mark_kept(trace, size):
-            np.add.at(moved_tokens, batch["request_id"][~kept], batch["new_tokens"][~kept])
-            receives = kept & (_is_decode_read(batch) if self.decode == "once" else True)
-            receiver[batch["request_id"][receives]] = batch["op_id"][receives]
-        for batch, kept in self._mark_kept(trace, size):
-            ops = take_rows(batch, kept)
-            requests = ops["request_id"]
-            is_receiver = receiver[requests] == ops["op_id"]
-            extra_tokens = np.where(is_receiver, moved_tokens[requests], 0)
-            yield ops | {"new_tokens": (ops["new_tokens"] + extra_tokens).astype(np.int32)}
-
-    def _mark_kept(self, trace: OpSource, size: int) -> Iterator[tuple[Columns, NDArray[np.bool_]]]:
-        """Yield batches of the subset, each with the mask of the ops that are kept."""
-        has_read = np.zeros(trace.ops, np.bool_)
+        first_read = np.full(trace.ops, trace.ops)
         for batch in self._subset(trace, size):
-            reads = np.flatnonzero(_is_decode_read(batch))
-            kept = np.ones(len(batch["op_id"]), np.bool_)
-            kept[reads] = False
+            requests, op_ids, is_read = batch["request_id"], batch["op_id"], _is_decode_read(batch)
             if self.decode == "once":
-                requests = batch["request_id"][reads]
-                first = np.unique(requests, return_index=True)[1]
-                kept[reads[first[~has_read[requests[first]]]]] = True
-                has_read[requests] = True
-            yield batch, kept
+                np.minimum.at(first_read, requests[is_read], op_ids[is_read])
+            kept = ~is_read | (op_ids == first_read[requests])
+            np.add.at(moved_tokens, requests[~kept], batch["new_tokens"][~kept])
+            receives = kept & is_read if self.decode == "once" else kept
+            receiver[requests[receives]] = op_ids[receives]
+        for batch in self._subset(trace, size):
+            ops = take_rows(batch, ~_is_decode_read(batch) | (batch["op_id"] == first_read[batch["request_id"]]))
+            requests = ops["request_id"]
+            extra_tokens = np.where(receiver[requests] == ops["op_id"], moved_tokens[requests], 0)
+            yield ops | {"new_tokens": (ops["new_tokens"] + extra_tokens).astype(np.int32)}
 
 
 def _is_decode_read(batch: Columns) -> NDArray[np.bool_]:

@@ -72,7 +72,7 @@ def test_flags_take_units(flags: list[str], name: str, value: object) -> None:
     ("flags", "words"),
     [
         (["--duration", "5x"], "'5x' is not a number of seconds"),
-        (["--warmup", "60"], "60ops or 60s"),
+        (["--warmup", "60"], "write 30s, 5000ops"),
         (["--set", "io_size=128KB"], "is 128,000 bytes, not a multiple of 4K"),
         (["--throttle", "400"], "names no tier; write for example nvme=400."),
         (["--throttle", "nvme=470,fast"], "'fast' is not a number of microseconds"),

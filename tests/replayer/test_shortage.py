@@ -68,7 +68,7 @@ RUN = (
     " --cache-dir {place} --layout slab -o {place}/run --force"
 )
 ENOUGH = 99
-COMMANDS = {"planned": RUN + " --pace closed --set request_depth=2", "live": RUN + " --pace asap --order live"}
+COMMANDS = {"planned": RUN + " --pace closed --set request_depth=2", "live": RUN + " --pace asap --placement live"}
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,20 @@ from views.answer import Answer, Column, Figure, Table
 _POOR: Final = 0.15
 _SHOWN: Final = 12
 _STATION: Final = ("", "in flight", "open, µs", "latency, µs", "GB/s", "remove, µs", "P95 ÷ mean")
-_CELLS: Final = ("objects", "workers", "measured, µs", "fastest", "slowest", "model, µs")
+# Headings of a cell's attributes.
+_CELLS: Final = {
+    "workers": "workers",
+    "measured_us": "measured, µs",
+    "low_us": "fastest",
+    "high_us": "slowest",
+    "model_us": "model, µs",
+}
+# Name, label and unit of the times of the CPU.
+_TIMES: Final = (
+    ("make_ns_per_byte", "making bytes, per core", "s/GB"),
+    ("check_ns_per_byte", "checking bytes, per core", "s/GB"),
+    ("move_us", "book-keeping of a move", "µs"),
+)
 
 
 def answer_profile(profile: Profile, output: Path) -> Answer:
@@ -30,7 +43,6 @@ def answer_profile(profile: Profile, output: Path) -> Answer:
 
 
 def _list_figures(profile: Profile) -> list[Figure]:
-    cpu = profile.cpu
     errors = [
         Figure(
             name=f"{tier}_error",
@@ -41,12 +53,9 @@ def _list_figures(profile: Profile) -> list[Figure]:
         )
         for tier in profile.tiers
     ]
-    labels = {
-        "make_ns_per_byte": ("making bytes, per core", cpu.make_ns_per_byte, "s/GB"),
-        "check_ns_per_byte": ("checking bytes, per core", cpu.check_ns_per_byte, "s/GB"),
-        "move_us": ("book-keeping of a move", cpu.move_us, "µs"),
-    }
-    times = [Figure(name=name, label=a, value=b, unit=c) for name, (a, b, c) in labels.items()]
+    times = [
+        Figure(name=name, label=label, value=getattr(profile.cpu, name), unit=unit) for name, label, unit in _TIMES
+    ]
     return [*errors, *times]
 
 
@@ -80,18 +89,9 @@ def _tabulate_poor_fits(profile: Profile) -> Table:
     return Table(
         name="poor_fits",
         title=f"the model is more than {_POOR:.0%} off in {len(poor)} of {cells}; the worst",
-        columns=[Column(""), *map(Column, _CELLS), Column("error", "share")],
+        columns=[*map(Column, ("", "objects", *_CELLS.values())), Column("error", "share")],
         rows=[
-            [
-                f"{one.tier} {one.what}",
-                name_size(one.bytes),
-                one.workers,
-                one.measured_us,
-                one.low_us,
-                one.high_us,
-                one.model_us,
-                one.residual,
-            ]
+            [f"{one.tier} {one.what}", name_size(one.bytes), *(getattr(one, name) for name in _CELLS), one.residual]
             for one in sorted(poor, key=lambda one: -abs(one.residual))[:_SHOWN]
         ],
     )

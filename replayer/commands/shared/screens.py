@@ -11,7 +11,7 @@ from typing import Final, Never
 import click
 from msgspec.structs import replace
 
-from replayer.options.progress import PROGRESS_KEY, ProgressKind
+from replayer.options.command_line import PROGRESS_KEY, ProgressKind
 from replayer.run.figures import Figures, Screen, format_line
 from tracegen.console.command_line import flags_of
 from tracegen.console.interrupts import INTERRUPTS

@@ -6,10 +6,9 @@ from typing import Any
 
 import click
 
-from replayer.options.command_line import group_options
-from replayer.options.declaring import list_options
-from replayer.options.progress import add_progress_option
+from replayer.options.command_line import add_progress_option, group_options
 from replayer.options.run_groups import DeviceOptions
+from replayer.options.types import list_options
 from tracegen.console.answers import json_option
 from tracegen.console.commands import Decorator, option_group
 

@@ -17,9 +17,9 @@ from replayer.options.command_line import (
     option_words,
     parse_words,
 )
-from replayer.options.declaring import list_options
 from replayer.options.groups import GROUPS, make_options
 from replayer.options.resolving import overlay_recipe, resolve_plan
+from replayer.options.types import list_options
 from tests.support import traces
 from tests.support.command_line import here, sentence
 from tracegen.console.commands import Command
@@ -90,8 +90,6 @@ REFUSED = {
     "a wrong value": (("--set", "ttl=soon"), "'--set ttl': 'soon' is not a number of seconds"),
     "an unknown word": (("--pace", "cloesd"), "Did you mean closed?"),
     "an unknown model": (("--model", "llama3.1-8"), "did you mean llama3.1-8b?"),
-    "an unknown policy": (("--policy", "lur"), "did you mean lru?"),
-    "an unknown arrangement": (("--arrangement", "vlmm"), "did you mean vllm?"),
     "an unknown reference": (("--order", "reference:nvme-9"), "did you mean nvme-"),
     "no file": (("--config", "none.toml"), "--config none.toml: cannot be read"),
 }

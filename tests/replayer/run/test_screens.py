@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from replayer.commands.shared import screens
 from replayer.commands.shared.screens import Bar, JsonLines, PlainLines, TerminalScreen, choose_screen
-from replayer.options.progress import PROGRESS_KEY
+from replayer.options.command_line import PROGRESS_KEY
 from replayer.run.figures import Figures, Screen, TierRate, parse_line
 from tests.support.terminals import Picture
 
