@@ -27,11 +27,6 @@ AT: Final = ("position", "seq")
 def run_child(*command: object, subject: str, timeout_s: float | None = None) -> str:
     """Run a command of this tool in a process of its own, and return its output.
 
-    Args:
-        command: the package and its arguments.
-        subject: the name of the result, for messages.
-        timeout_s: time limit in s; None: no limit.
-
     Raises:
         InputError: the command failed, or exceeded the time limit.
     """
@@ -49,12 +44,6 @@ def run_child(*command: object, subject: str, timeout_s: float | None = None) ->
 
 def plan_anew(trace: Path, place: Path, info: RunInfo, moves: Path) -> PlanInfo:
     """Plan a trace under the conditions of a run.
-
-    Args:
-        trace: the trace that the run replayed.
-        place: the run directory.
-        info: its run.json.
-        moves: the file to write the moves to.
 
     Raises:
         InputError: the run replayed another trace, or its conditions cannot be planned.
@@ -89,11 +78,6 @@ class Plans:
 
     def find_deviations(self, trace: Path, place: Path, info: RunInfo) -> Iterator[Doubt]:
         """Yield a doubt for each difference between the run of one process and its trace.
-
-        Args:
-            trace: the trace that it replayed.
-            place: the run directory.
-            info: its run.json.
 
         Raises:
             InputError: as `plan_anew`; or the log cannot be read.

@@ -230,12 +230,7 @@ def _check_sessions(run: Evidence) -> Found:
 
 
 def _check_warnings(run: Evidence, kinds: set[str]) -> Found:
-    """Yield the replayer's own warnings, except kinds that a check has found with more figures.
-
-    Args:
-        run: the evidence.
-        kinds: the kinds of doubt that the checks have found.
-    """
+    """Yield the replayer's own warnings, except kinds that a check has found with more figures."""
     for warning in dict.fromkeys(warning for info in run.infos for warning in info.warnings):
         text = warning.text.rstrip(".")
         is_cache = warning.kind == "page cache served reads"

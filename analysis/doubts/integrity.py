@@ -233,11 +233,7 @@ _NO_COPIES: Final = {f"{upper}>{lower}": 0 for upper, lower in combinations(TIER
 
 
 def count_moves(cells: pl.DataFrame) -> Counter[str]:
-    """Count the moves of a log as `replayer plan` does, by dotted names, e.g. `hits.nvme`.
-
-    Args:
-        cells: the cells of the log, by its enums; there are some hundreds.
-    """
+    """Count the moves of a log as `replayer plan` does, by dotted names, e.g. `hits.nvme`."""
     counts = Counter[str]()
     for cell in cells.iter_rows(named=True):
         move, rows = cell["move"], cell["rows"]

@@ -118,11 +118,6 @@ def sum_within(rows: pl.LazyFrame, begin: int, end: int) -> pl.DataFrame:
     """Sum SUMS by enums, each row by its share in a span, minus the rows that are not warm-up.
 
     Integers are subtracted exactly.
-
-    Args:
-        rows: rows at the edges of the span.
-        begin: start of the span in ns, on the clock of the rows.
-        end: end of the span in ns.
     """
     inside = share(begin, end)
     steady = ~col("warmup")

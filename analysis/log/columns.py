@@ -75,10 +75,6 @@ def share(begin: int, end: int) -> pl.Expr:
     """Return the share of a move's time, start to end, that is inside a span, from 0 to 1.
 
     A move that took no time counts as inside or outside as a whole.
-
-    Args:
-        begin: start of the span in ns.
-        end: end of the span in ns.
     """
     inside = (pl.min_horizontal("end_ns", end) - pl.max_horizontal("start_ns", begin)).clip(0)
     starts_inside = col("start_ns").is_between(begin, end).cast(pl.Float64)

@@ -164,10 +164,6 @@ class Log:
 
         Few moves cross an edge of the span, so only their parts are computed from rows: parts
         outside the span are subtracted from `cells`, parts of the warm-up inside it are added.
-
-        Args:
-            begin: start of the span in ns.
-            end: end of the span in ns.
         """
         if (begin, end) not in self._within:
             steady = ~col("warmup")

@@ -58,9 +58,6 @@ class Sorted:
 
         Quantiles interpolate linearly between order statistics, at q × (count − 1).
 
-        Args:
-            by: the columns to group by.
-
         Returns:
             One row per group: the columns of `by` as codes, count, mean_ms, p50_ms … p9999_ms,
             max_ms.
@@ -211,13 +208,9 @@ def split_into_pieces(values: Ints) -> Iterator[Ints]:
 
 
 def gaps_ns(starts: Ints, ends: Ints) -> int:
-    """Return the time in ns, between the first start and the last end, that no interval covers.
+    """Return the time in ns that no interval covers; `starts` and `ends` are each ascending.
 
     The time from the i-th end to start i + 1 is a gap if that start is later.
-
-    Args:
-        starts: the starts of the intervals, ascending.
-        ends: the ends of the intervals, ascending.
     """
     pairs = zip(split_into_pieces(starts[1:]), split_into_pieces(ends[:-1]), strict=True)
     return sum(int(np.clip(start - end, 0, None).sum()) for start, end in pairs)

@@ -7,7 +7,7 @@ from polars import col
 
 from analysis.log.columns import FIRST_TOUCH, MAX_REQUESTS, OK, PROMPT, READS, SERVED
 from analysis.log.log import Log
-from analysis.metrics.metric import Declared, Metric
+from analysis.metrics.metric import Declared, Metric, divide
 from replayer.schema import TIERS
 from tracegen.schema import ENUMS
 
@@ -93,8 +93,7 @@ def _rate_sessions(log: Log) -> pl.LazyFrame:
 
 def _divide(hits: pl.Expr, rows: pl.Expr, weight: pl.Expr = _ROWS) -> pl.Expr:
     """Divide the weight of hits by the weight of rows; null without rows."""
-    total = weight.filter(rows).sum()
-    return pl.when(total > 0).then(weight.filter(hits).sum() / total)
+    return divide(weight.filter(hits).sum(), weight.filter(rows).sum())
 
 
 def _declare(name: str, label: str) -> Metric:

@@ -9,7 +9,7 @@ from polars import col
 from analysis.log.columns import GIB, SIDES, SIZE, TOUCHES
 from analysis.log.log import Log
 from analysis.log.quantiles import STATS, covered_ns
-from analysis.metrics.metric import Declared, Metric
+from analysis.metrics.metric import Declared, Metric, make_row
 from replayer.schema import TIERS
 
 # The clock in the table of latencies, by the middle part of a name.
@@ -27,11 +27,11 @@ def latency(log: Log) -> pl.LazyFrame:
     rows = {row[:3]: row[3:] for row in table.iter_rows()}
     unknown = [None] * len(STATS)
     values = {
-        f"{touched}{middle}_{stat}_ms": [value]
+        f"{touched}{middle}_{stat}_ms": value
         for touched, (middle, clock) in product(SIDES, _CLOCKS.items())
         for stat, value in zip(STATS, rows.get((*touched.split("_"), clock), unknown), strict=True)
     }
-    return pl.LazyFrame(values, dict.fromkeys(values, pl.Float64))
+    return make_row(values)
 
 
 def _declare_time(clock: str, label: str) -> Metric:
@@ -82,7 +82,7 @@ def _busy(log: Log, direction: str) -> pl.LazyFrame:
     for tier in TIERS:  # one by one: moves of several tiers overlap
         busy_ns = covered_ns(stamps.filter(col(column) == tier))
         values[f"{tier}_{direction}_busy_gib_s"] = sizes[tier] / GIB / (busy_ns / 1e9) if busy_ns else None
-    return pl.LazyFrame({name: [value] for name, value in values.items()}, dict.fromkeys(values, pl.Float64))
+    return make_row(values)
 
 
 def _declare_rate(ending: str, label: str, *, unit: str = "GiB/s") -> Metric:

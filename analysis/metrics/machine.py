@@ -6,7 +6,7 @@ import polars as pl
 from polars import col
 
 from analysis.log.log import Log
-from analysis.metrics.metric import Declared, Metric
+from analysis.metrics.metric import Declared, Metric, divide
 
 # Time between two samples of the counters.
 SAMPLE_S: Final = 1.0
@@ -53,9 +53,7 @@ def machine(log: Log) -> pl.LazyFrame:
         pl.concat([_cpu(log), _waits(log), io_time, _bytes(log)], how="horizontal")
         .with_columns(
             foreign_cpu_share=taken / pl.lit(log.host_cores, pl.Float64),
-            run_delay_share=pl.when(col("io_ns") > 0).then(
-                col("run_delay_s") * 1e9 / col("io_ns"),
-            ),
+            run_delay_share=divide(col("run_delay_s") * 1e9, col("io_ns")),
         )
         .drop("io_ns")
     )
@@ -119,7 +117,7 @@ def _bytes(log: Log) -> pl.LazyFrame:
     totals = log.device.select(pl.when(known).then(value.sum()).alias(name) for name, (known, value) in counted.items())
     moved = pl.sum_horizontal(names, ignore_nulls=False)
     foreign = pl.sum_horizontal(((col(name) - col(f"process_{name}")).clip(0) for name in names), ignore_nulls=False)
-    return totals.select(foreign_io_share=pl.when(moved > 0).then(foreign / moved))
+    return totals.select(foreign_io_share=divide(foreign, moved))
 
 
 METRICS: Final[Declared] = {

@@ -136,6 +136,16 @@ class Metric:
 Declared = dict[Callable[[Log], pl.LazyFrame], tuple[Metric, ...]]
 
 
+def divide(part: pl.Expr, whole: pl.Expr) -> pl.Expr:
+    """Divide; null unless the whole is above 0."""
+    return pl.when(whole > 0).then(part / whole)
+
+
+def make_row(values: Mapping[str, float | None]) -> pl.LazyFrame:
+    """Return metrics that are known already as a frame of one row."""
+    return pl.LazyFrame({name: [value] for name, value in values.items()}, dict.fromkeys(values, pl.Float64))
+
+
 def places_of(name: str) -> list[str]:
     """Return the {places} of a name, in their order."""
     return [place for _, place, _, _ in Formatter().parse(name) if place]

@@ -7,7 +7,7 @@ from polars import col
 
 from analysis.log.columns import OK, SIDES, SIZE, TOUCHES, is_move
 from analysis.log.log import Log
-from analysis.metrics.metric import MOVE_COUNTS, Declared, Metric
+from analysis.metrics.metric import MOVE_COUNTS, Declared, Metric, divide
 from replayer.schema import MOVES, TIERS
 
 _ROWS = col("rows")
@@ -39,7 +39,7 @@ def moves(log: Log) -> pl.LazyFrame:
         **{f"{touched}_bytes": SIZE.filter(rows).sum() for touched, rows in SIDES.items()},
         logged_ops=_ROWS.filter("first").sum(),
         evictions=_ROWS.filter(is_move("demote", "drop")).sum(),
-        read_write_ratio=pl.when(written > 0).then(read / written),
+        read_write_ratio=divide(read, written),
         recomputed_tokens=col("tokens").filter(recomputed).sum(),
         failed_moves=_ROWS.filter(col("status") == "error").sum(),
         upstream_moves=_ROWS.filter(col("status") == "upstream").sum(),
@@ -68,7 +68,7 @@ def contents(log: Log) -> pl.LazyFrame:
     )
     objects = pl.sum_horizontal(f"{tier}_left_objects" for tier in TIERS)
     return totals.with_columns(
-        pl.when(objects > 0).then(col(f"{tier}_left_objects") / objects).alias(f"{tier}_left_share") for tier in TIERS
+        divide(col(f"{tier}_left_objects"), objects).alias(f"{tier}_left_share") for tier in TIERS
     )
 
 

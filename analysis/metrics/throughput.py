@@ -7,7 +7,7 @@ from polars import col
 
 from analysis.log.columns import GIB, OK, SERVED, SIDES, SIZE, STORED, TOUCHES
 from analysis.log.log import Log
-from analysis.metrics.metric import Declared, Metric
+from analysis.metrics.metric import Declared, Metric, make_row
 from replayer.schema import TIERS
 
 _TOKENS = col("new_tokens").sum()
@@ -51,7 +51,7 @@ def _begin_rate(log: Log) -> pl.LazyFrame:
 def _sum_drain(log: Log) -> pl.LazyFrame:
     """Sum the bytes after the cut."""
     if log.cut_ns is None or log.span is None or log.span[1] <= log.cut_ns:
-        return pl.LazyFrame({"drained_bytes": 0.0})
+        return make_row({"drained_bytes": 0.0})
     moved = pl.sum_horizontal(
         SIZE.filter(SIDES[f"{tier}_{direction}"]).sum() for tier in TIERS for direction in TOUCHES
     )
@@ -73,7 +73,7 @@ def steady(log: Log) -> pl.LazyFrame:
     }
     if log.window is None:  # the whole run is warm-up
         names = ("steady_s", "steady_tok_s", *sizes)
-        return pl.LazyFrame(schema=dict.fromkeys(names, pl.Float64)).clear(1)
+        return make_row(dict.fromkeys(names))
     begin, end = log.window
     if log.cut_ns is None:
         begin = begin if log.warm_end_ns is None else log.warm_end_ns

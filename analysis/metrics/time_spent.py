@@ -10,7 +10,7 @@ from analysis.log.columns import CAUSES, OK, SERVED, SIDES, TOUCHES, waited
 from analysis.log.log import Log
 from analysis.log.quantiles import ascending, gaps_ns
 from analysis.log.saturation import measure_busy_share, measure_flatness
-from analysis.metrics.metric import Declared, Metric
+from analysis.metrics.metric import Declared, Metric, divide, make_row
 from analysis.metrics.wear import device as device_counters
 from replayer.schema import TIERS
 
@@ -52,7 +52,7 @@ def time_spent(log: Log) -> pl.LazyFrame:
         each move by its share inside elapsed_s.
     """
     busy = measure_busy_share(log, _NVME)
-    share = pl.LazyFrame({"nvme_busy_share": [busy]}, schema={"nvme_busy_share": pl.Float64})
+    share = make_row({"nvme_busy_share": busy})
     return pl.concat([_sum_times(log), share, _find_bottleneck(log, busy)], how="horizontal")
 
 
@@ -169,7 +169,7 @@ def _break_even(tier: str) -> pl.Expr:
     hits = OK & SERVED & (col("from_tier") == tier)
     read_ns = col("read_ns").filter(hits).sum()
     tokens = col("tokens").filter(hits).sum()
-    return pl.when(read_ns > 0).then(tokens / (read_ns / 1e9))
+    return divide(tokens, read_ns / 1e9)
 
 
 METRICS: Final[Declared] = {

@@ -11,7 +11,7 @@ from analysis.log.columns import CAUSES, GIB
 from analysis.log.counted import REQUEST_TIMES
 from analysis.log.log import Log
 from analysis.log.quantiles import STATS
-from analysis.metrics.metric import Declared, Metric, samples_needed
+from analysis.metrics.metric import Declared, Metric, divide, make_row, samples_needed
 from tracegen.schema import ENUMS
 
 
@@ -47,8 +47,7 @@ def waits(log: Log) -> pl.LazyFrame:
     is_known = log.timed and log.request_bounds.unfinished is not None
     unfinished = col("unfinished").sum().cast(pl.Int64) if is_known else pl.lit(None, pl.Int64)
     requests = log.requests.lazy().select(requests=pl.len().cast(pl.Int64), unfinished_requests=unfinished)
-    times = pl.LazyFrame({name: [value] for name, value in values.items()}, dict.fromkeys(values, pl.Float64))
-    return pl.concat([requests, times, _causes(log)], how="horizontal")
+    return pl.concat([requests, make_row(values), _causes(log)], how="horizontal")
 
 
 def _statistics(table: pl.DataFrame) -> dict[str, float | None]:
@@ -84,7 +83,7 @@ def _causes(log: Log) -> pl.LazyFrame:
     """Divide the plan waits of requests among their causes."""
     names = [f"{cause}_wait_{ending}" for cause in CAUSES for ending in ("mean_ms", "share")] + ["plan_wait_share"]
     if not log.timed:
-        return pl.LazyFrame(schema=dict.fromkeys(names, pl.Float64)).clear(1)
+        return make_row(dict.fromkeys(names))
     e2e = REQUEST_TIMES["e2e"]
     parts = {
         cause: pl.when(col("blocked_ns") > 0)
@@ -99,7 +98,7 @@ def _causes(log: Log) -> pl.LazyFrame:
         **{f"{cause}_wait_mean_ms": part.mean() / 1e6 for cause, part in parts.items()}
     )
     shares = log.requests.lazy().select(
-        **{f"{name}_wait_share": pl.when(e2e.sum() > 0).then(part.sum() / e2e.sum()) for name, part in waited.items()}
+        **{f"{name}_wait_share": divide(part.sum(), e2e.sum()) for name, part in waited.items()}
     )
     return pl.concat([means, shares], how="horizontal")
 

@@ -8,7 +8,7 @@ from polars import col
 from analysis.log.columns import OK, SIDES, SIZE, STORED
 from analysis.log.log import Log
 from analysis.metrics.machine import clip_interval_ns
-from analysis.metrics.metric import Declared, Metric
+from analysis.metrics.metric import Declared, Metric, divide
 
 _DAY_S = 86_400
 
@@ -34,13 +34,13 @@ def amplification(log: Log) -> pl.LazyFrame:
     tokens = col("tokens").filter(SIDES["nvme_read"]).sum()
     generated = col("new_tokens").sum()
     totals = log.cells.select(
-        read_amplification=pl.when(generated > 0).then(tokens / generated),
-        nvme_write_amplification=pl.when(stored > 0).then(nvme / stored),
+        read_amplification=divide(tokens, generated),
+        nvme_write_amplification=divide(nvme, stored),
     )
     rates = log.rated.select(
         nvme_write_bytes_per_day=per_day,
         drive_writes_per_day=per_day / drive,
-        endurance_years=pl.when(per_day > 0).then(life / (per_day * 365.25)),
+        endurance_years=divide(life, per_day * 365.25),
     )
     return pl.concat([totals, rates], how="horizontal")
 
@@ -65,8 +65,8 @@ def device(log: Log) -> pl.LazyFrame:
     ranks = col("rank").n_unique()
     return log.device.select(
         device_utilisation=in_use / pl.when(is_known).then(in_use_ns),
-        cpu_share=pl.when(total_ns > 0).then(process / total_ns * ranks / log.cores),
-        system_cpu_share=pl.when(total_ns > 0).then(system / total_ns),
+        cpu_share=divide(process, total_ns) * ranks / log.cores,
+        system_cpu_share=divide(system, total_ns),
     )
 
 

@@ -45,9 +45,6 @@ def load_stretches(rows: pl.LazyFrame, count: int, siblings: int = 1) -> list[pl
 def explain_unreadable(place: Path) -> Iterator[None]:
     """Turn errors of Polars within the context into one sentence.
 
-    Args:
-        place: the run directory.
-
     Raises:
         InputError: the log cannot be read, or has a word that no replay writes.
     """

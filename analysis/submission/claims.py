@@ -102,12 +102,7 @@ def select_model(run: Path, options: Trials) -> Trials:
 
 
 def compute_claims(submission: Submission, options: Trials) -> dict[str, Any]:
-    """Compute the content of summary.json.
-
-    Args:
-        submission: names and kind of the package.
-        options: the trials of each option of one model.
-    """
+    """Compute the content of summary.json."""
     units = {name: unit for name, (_, _, unit) in MLPERF.items()}
     for name in (*RATES, *WORST):
         unit = describe(name).unit

@@ -43,10 +43,6 @@ def make_package(work: Path, results: Path) -> Package:
 
     A package that was made from the same replays before is replaced.
 
-    Args:
-        work: the submission's directory.
-        results: root of the tree of packages.
-
     Raises:
         InputError: replays are missing, or files that packaging did not make are in the way.
     """

@@ -24,10 +24,6 @@ _HEADS: Final = ("system", "place", "equal work", "95% interval", "ranks", *map(
 def rank_packages(packages: Sequence[Package], progress: Progress = ignore_progress) -> Answer:
     """Validate packages and rank those that are valid.
 
-    Args:
-        packages: packages of one division and scale.
-        progress: shows the work.
-
     Raises:
         InputError: divisions or scales differ, a package is named twice, or fewer than two are
             valid.

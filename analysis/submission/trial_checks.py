@@ -155,13 +155,13 @@ def compare_with_traces(package: Package, trials: Trials, progress: Progress) ->
     Returns:
         The problems; and the options whose traces cannot be generated, with the reason.
     """
+    # Runs of one plan come after one another, as it is made once for them.
     runs = [
-        (option, number, trial, rank)
+        (package.submission.rules.find_option(option), number, trial, rank)
         for option, opened in trials.items()
-        for trial in opened
-        for number, rank in enumerate(trial.run.ranks)
+        for number, ranks in enumerate(zip(*(trial.run.ranks for trial in opened), strict=False))
+        for trial, rank in zip(opened, ranks, strict=True)
     ]
-    runs.sort(key=lambda run: run[:2])  # runs of one plan after one another
     problems = list[str]()
     untied: dict[str, str] = {}
     with (
@@ -170,14 +170,13 @@ def compare_with_traces(package: Package, trials: Trials, progress: Progress) ->
     ):
         plans = Plans(Path(folder))
         for option, number, trial, rank in runs:
-            rules = package.submission.rules
             try:
-                trace = make_trace(package, rules.find_option(option), number, rank.info.trace, Path(folder))
+                trace = make_trace(package, option, number, rank.info.trace, Path(folder))
                 for doubt in plans.find_deviations(trace, rank.path, rank.info):
                     problems.append(f"{trial.name} does not follow its trace: {doubt.text}")
             except _UntiedError as error:
-                untied[option] = error.problem
+                untied[option.name] = error.problem
             except InputError as error:
-                problems.append(f"{option}, rank {number}: cannot plan again: {error.problem}")
+                problems.append(f"{option.name}, rank {number}: cannot plan again: {error.problem}")
             advance(1)
     return [problem.replace(f"{package.top}/", "") for problem in problems], untied

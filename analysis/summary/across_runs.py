@@ -30,12 +30,7 @@ def add_shared_doubts(summaries: list[Summary], systems: _Names = ()) -> list[Su
 
 
 def list_doubt_lines(names: Sequence[str], summaries: Sequence[Summary]) -> list[DoubtLine]:
-    """Return a line for each kind of doubt and advice, those that invalidate first.
-
-    Args:
-        names: of the runs.
-        summaries: their summaries.
-    """
+    """Return a line for each kind of doubt and advice, those that invalidate first."""
     groups: dict[tuple[bool, str, str], list[tuple[str, str]]] = {}
     for name, summary in zip(names, summaries, strict=True):
         for doubt in summary.doubts:

@@ -74,27 +74,24 @@ def list_verdicts(summaries: Sequence[Summary]) -> list[tuple[str, str, str]]:
 def _list_subject(summary: Summary, *, has_name: bool) -> Iterator[str]:
     """Yield what was run, on what, and what it was predicted with."""
     conditions = summary.conditions
-    tiers = (
-        f"{tier} {'unlimited' if size is None else f'{size / GIB:.3g} GiB usable'}"
-        for tier, size in asdict(conditions.usable_bytes).items()
+    sizes = asdict(conditions.usable_bytes)
+    tiers = [
+        f"{tier} unlimited" if size is None else f"{tier} {size / GIB:.3g} GiB usable"
+        for tier, size in sizes.items()
         if size != 0
-    )
+    ]
     ranks = f"{conditions.ranks} ranks of " if (conditions.ranks or 1) > 1 else ""
-    direct = {True: "O_DIRECT", False: "page cache", None: ""}[conditions.direct]
-    yield (f"{summary.run}: " if has_name else "") + "; ".join(
-        filter(
-            None,
-            (
-                f"{conditions.model} at {conditions.bytes_per_token:,} bytes per token",
-                ", ".join(tiers),
-                f"{ranks}{format_count(conditions.workers, 'worker')}, pace {conditions.pace}",
-                f"{describe_order(conditions)}, arrangement {describe_rules(conditions)}",
-                ", ".join(filter(None, (direct, f"verify {conditions.verify}"))),
-                f"nvme tier on {drive(summary.storage)}" if summary.storage else "",
-                summary.cut,
-            ),
-        )
-    )
+    direct = {True: "O_DIRECT, ", False: "page cache, ", None: ""}[conditions.direct]
+    parts = [
+        f"{conditions.model} at {conditions.bytes_per_token:,} bytes per token",
+        ", ".join(tiers),
+        f"{ranks}{format_count(conditions.workers, 'worker')}, pace {conditions.pace}",
+        f"{describe_order(conditions)}, arrangement {describe_rules(conditions)}",
+        f"{direct}verify {conditions.verify}",
+        f"nvme tier on {drive(summary.storage)}" if summary.storage else "",
+        summary.cut,
+    ]
+    yield (f"{summary.run}: " if has_name else "") + "; ".join(filter(None, parts))
     if summary.prediction is not None:
         yield f"PREDICTED, not measured: with {summary.describe_profile()}"
         yield summary.describe_errors()

@@ -75,12 +75,7 @@ def as_json(families: Sequence[Metric]) -> list[dict[str, Any]]:
 
 
 def answer_families(families: Sequence[Metric], *, has_tables: bool) -> Answer:
-    """Return families as an answer: a table for each group of metrics.
-
-    Args:
-        families: the families.
-        has_tables: whether the tables of a report are described, too.
-    """
+    """Return families as an answer: a table for each group of metrics."""
     used = {place for family in families for place in places_of(family.name)}
     places = [f"{{{place}}}: {', '.join(words)}" for place, words in PLACES.items() if place in used]
     tables = [

@@ -38,11 +38,6 @@ def summarise(
 
     The metrics are of all ranks together, without the warm-up.
 
-    Args:
-        path: the run directory.
-        targets: the bounds to compare the run with.
-        progress: shows the work.
-
     Raises:
         InputError: the run directory is missing, damaged or without a log, or its log has rows that
             no replay writes.
@@ -92,10 +87,6 @@ def _compare_with_trace(run: Run, trace: Path, progress: Progress) -> Iterator[D
 def open_log(run: Run, targets: Targets | None = None) -> Log:
     """Open the log of a run, and check that it has the rows of a replay.
 
-    Args:
-        run: an opened run.
-        targets: the bounds to compare the run with.
-
     Raises:
         InputError: the log cannot be read, has no rows, or has rows that no replay writes.
     """
@@ -112,13 +103,7 @@ def open_log(run: Run, targets: Targets | None = None) -> Log:
 
 
 def judge(run: Run, log: Log, progress: Progress = ignore_progress) -> Summary:
-    """Compute the metrics and the doubts of an opened run.
-
-    Args:
-        run: an opened run.
-        log: its log.
-        progress: shows the work.
-    """
+    """Compute the metrics and the doubts of an opened run."""
     values = measure(log, progress)
     windows = [info.window for info in run.infos if info.window is not None]
     values |= {"drain_s": max((window.drain_s or 0.0 for window in windows), default=0.0)}
@@ -165,13 +150,7 @@ def _describe_cut(info: RunInfo) -> str:
 
 
 def measure(log: Log, progress: Progress = ignore_progress, groups: Iterable[str] = METRICS) -> dict[str, Any]:
-    """Compute every metric of some groups of METRICS, by its flat name.
-
-    Args:
-        log: the log of a run.
-        progress: shows how many of the groups are done.
-        groups: names of METRICS.
-    """
+    """Compute every metric of some groups of METRICS, by its flat name."""
     order = sorted(groups, key=lambda name: name != "latency")  # the most memory: before requests are computed
     rows = {}
     with progress("judging", "metric", len(order)) as advance:
