@@ -18,6 +18,7 @@ from replayer.questions.columns import tabulate_counts
 from replayer.record.options import TIERS
 from replayer.record.simulation import Cell
 from tracegen.errors import ToolError
+from tracegen.progress import Advance
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +134,7 @@ class PlanEvidence:
         self,
         plan: Plan,
         counts: PlanCounts,
-        advance: Callable[[int], object] = lambda _ops: None,
+        advance: Advance = lambda _ops: None,
     ) -> None:
         self.plan = plan
         self.counts = counts

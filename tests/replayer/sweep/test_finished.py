@@ -91,8 +91,9 @@ def test_a_trial_that_fails_ends_the_sweep(run: Run, place: Path, tmp_path: Path
     assert "Traceback" not in done.stderr
     assert f"Error: {trial}: no op was executed" in done.stderr, "the trial's own error"
     *_, last = done.stderr.splitlines()
-    assert last.startswith(f"Error: {trial}: the replay failed: no op was executed")
-    assert last.endswith("; complete trials stay: mend the cause, then repeat the command.")
+    assert last.startswith(
+        f"Error: {trial}: the replay ended with exit code 1; mend what {trial.parent}/log-trial_1.txt"
+    )
     assert done.stdout == ""
     assert (trial.parent / "log-trial_1.txt").read_text().endswith("exit 1\n")
     assert sorted(entry.name for entry in (tmp_path / "sweep").iterdir()) == [trial.parent.name, "series.json"]
