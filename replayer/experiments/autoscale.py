@@ -222,10 +222,9 @@ def _read_trial(summary: dict[str, Any], metric: SearchMetric, *, is_cut_short: 
     )
 
 
-def sum_if_measured(values: Sequence[float | None]) -> float | None:
-    """Return the sum; None if a value was not measured."""
-    measured = [value for value in values if value is not None]
-    return sum(measured) if len(measured) == len(values) else None
+def sum_if_measured(values: Sequence[Any]) -> float | None:
+    """Return the sum of numbers; None if one was not measured."""
+    return None if None in values else sum(values)
 
 
 def _find_saturation(summary: dict[str, Any]) -> float:

@@ -1,6 +1,5 @@
 """A trace with its plan, made in one call."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from replayer.options.resolving import overlay_recipe, resolve_plan
 from replayer.planning.counts import PlanSummary
 from replayer.planning.plan import Plan
 from replayer.planning.plan_table import tabulate
+from tracegen.progress import Advance
 from tracegen.schema import Trace
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class PlannedTrace:
 def plan_trace(
     trace: Path | str | Trace,
     *,
-    advance: Callable[[int], object] = lambda _ops: None,
+    advance: Advance = lambda _ops: None,
     **settings: Any,
 ) -> PlannedTrace:
     """Plan a trace without any I/O on a tier.

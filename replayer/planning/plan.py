@@ -38,6 +38,7 @@ from replayer.planning.workload import Workload
 from replayer.record.columns import ARRANGED_PLAN_VERSION, CHECKPOINT_OPS
 from replayer.record.options import Lookup
 from tracegen.errors import InputError
+from tracegen.progress import Advance
 
 STRETCH_OPS: Final = 1 << 13  # more ops would leave the CPU's caches
 MAX_WAIT_NS: Final = 1 << 60  # 36 years: the clock counts in 63 bits
@@ -238,7 +239,7 @@ class Plan:
 
     def simulate(
         self,
-        advance: Callable[[int], object] = lambda _ops: None,
+        advance: Advance = lambda _ops: None,
         looks: Sequence[Look] = (),
         counts: PlanCounts | None = None,
     ) -> PlanSummary:
@@ -273,7 +274,7 @@ class Plan:
     def count(
         self,
         counts: PlanCounts,
-        advance: Callable[[int], object] = lambda _ops: None,
+        advance: Advance = lambda _ops: None,
     ) -> PlanCounts:
         """Plan the whole trace, and return its counts, without a fingerprint.
 

@@ -1,5 +1,6 @@
 """Stations: how long the reads or writes of a tier take at some loads."""
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -72,17 +73,19 @@ class Station:
 
     def fill(self, struct: StationStruct, other_weight: float, turn_bytes: int) -> None:
         """Fill the structure that compiled code reads."""
-        points = len(self.in_flight)
-        struct.points = points
+        struct.points = len(self.in_flight)
         struct.has_spread = bool(self.spread)
         struct.other_weight = other_weight
         struct.turn_bytes = turn_bytes
-        pairs = zip(self.in_flight, self.bandwidth_gb_s, strict=True)
-        struct.load[:points] = self.in_flight
-        struct.open_ns[:points] = _multiply(self.open_us, 1000)
-        struct.latency_ns[:points] = _multiply(self.latency_us, 1000)
-        struct.byte_ns[:points] = [load / bandwidth for load, bandwidth in pairs]
-        struct.remove_ns[: len(self.remove_us)] = _multiply(self.remove_us, 1000)
+        columns = {
+            "load": self.in_flight,
+            "open_ns": _multiply(self.open_us, 1000),
+            "latency_ns": _multiply(self.latency_us, 1000),
+            "byte_ns": tuple(map(operator.truediv, self.in_flight, self.bandwidth_gb_s)),
+            "remove_ns": _multiply(self.remove_us, 1000),
+        }
+        for name, values in columns.items():
+            getattr(struct, name)[: len(values)] = values
         for point, quantiles in enumerate(self.spread):
             struct.spread[point][:] = quantiles or _NO_SPREAD
 

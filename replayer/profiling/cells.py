@@ -3,11 +3,12 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from replayer.planning.executing import Records
 from replayer.planning.moves import HIT
 from replayer.record.conditions import Tier
 from tracegen.schema import DELETE, DTYPES, READ, WRITE, Columns, Metadata
@@ -171,7 +172,7 @@ class MadeTrace:
     checked_batches = batches
 
 
-def measure_visits(cell: Cell, phases: Phases, records: NDArray[Any]) -> Measured:
+def measure_visits(cell: Cell, phases: Phases, records: Records) -> Measured:
     """Return the visits of each kind in a run of a cell.
 
     Args:
@@ -194,7 +195,7 @@ def measure_visits(cell: Cell, phases: Phases, records: NDArray[Any]) -> Measure
     return measured
 
 
-def _find_steady(records: NDArray[Any], ids: range, workers: int, is_read: Mask) -> Mask:
+def _find_steady(records: Records, ids: range, workers: int, is_read: Mask) -> Mask:
     """Return which moves of a phase count: while all workers were in it.
 
     While the phase before drains, fewer moves of this one are there than will be. If too few moves
@@ -214,7 +215,7 @@ def _find_steady(records: NDArray[Any], ids: range, workers: int, is_read: Mask)
     return is_steady
 
 
-def _measure(cell: Cell, rows: NDArray[Any], is_counted: Mask, is_own: Mask) -> Visits:
+def _measure(cell: Cell, rows: Records, is_counted: Mask, is_own: Mask) -> Visits:
     """Measure the counted rows of a phase; its own rows are those in the same station."""
     counted = rows[is_counted]
     transfers_ns = counted["read_ns"] + counted["write_ns"]
@@ -229,16 +230,12 @@ def _measure(cell: Cell, rows: NDArray[Any], is_counted: Mask, is_own: Mask) -> 
         open_us=float((transfers_ns - device_ns).mean()) / 1e3,
         others=count_present(rows[~is_own], counted),
         verify_us=float(counted["verify_ns"].mean()) / 1e3,
-        per_s=_compute_rate(counted["end_ns"]),
+        per_s=(len(counted) - 1) / max(int(np.ptp(counted["end_ns"])), 1) * 1e9,
         ratios=times_ns / mean_ns,
     )
 
 
-def _compute_rate(ends_ns: NDArray[Any]) -> float:
-    return (len(ends_ns) - 1) / max(int(np.ptp(ends_ns)), 1) * 1e9
-
-
-def count_present(rows: NDArray[Any], during: NDArray[Any]) -> float:
+def count_present(rows: Records, during: Records) -> float:
     """Return how many of some moves are in progress on average, during each of other moves."""
     if not len(rows):
         return 0.0

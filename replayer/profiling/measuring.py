@@ -156,18 +156,15 @@ def _choose_room(tier: Tier, settings: Settings) -> int:
 
 def _describe_machine(settings: Settings, rig: Rig) -> dict[str, str | int | float]:
     """Return facts that are plain texts and numbers."""
-    machine = description.describe()
+    machine, storage = description.describe(), rig.tiers.storage()
     names = ("host", "cpu", "cores", "memory_bytes", "kernel", "core_sha256")
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    kept: dict[str, str | int | float] = {"measured": now}
-    facts = {name: getattr(machine, name) for name in names}
-    storage = rig.tiers.storage()
+    facts = {"measured": datetime.now(UTC).isoformat(timespec="seconds")}
+    facts |= {name: getattr(machine, name) for name in names}
     if storage is not None:
         facts |= msgspec.structs.asdict(storage)
-    kept |= {name: value for name, value in facts.items() if value is not None}
     if rig.tiers.all[GPU] is not None:
-        kept["gpu"] = str(gpu.describe_gpu(settings.devices.gpu_device).device)
-    return kept
+        facts["gpu"] = str(gpu.describe_gpu(settings.devices.gpu_device).device)
+    return {name: value for name, value in facts.items() if value is not None}
 
 
 def _make_conditions(settings: Settings, rig: Rig) -> ProfileConditions:

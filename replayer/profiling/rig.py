@@ -4,16 +4,15 @@ import secrets
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from decimal import Decimal
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from replayer.engine.engine import Engine, TooManyErrorsError
 from replayer.engine.move_executor import Staging
 from replayer.models.geometry import TokenBytes
 from replayer.options.settings import Settings
-from replayer.planning.executing import make_settings
+from replayer.planning.executing import Records, make_settings
 from replayer.planning.pace import Demand, Pace, PlanWindow, Span
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.profiling.cells import TOKEN_BYTES, Cell, MadeTrace, Phases
@@ -66,7 +65,7 @@ class Rig:
         check_footprint(needed, settings)
         self.tiers = OpenTiers(needed, settings, f"profile-{id(self):x}", opened, say)
 
-    def run(self, cell: Cell, phases: Phases) -> NDArray[Any]:
+    def run(self, cell: Cell, phases: Phases) -> Records:
         """Run the phases of a cell, and return the rows of its log in the order of its ops.
 
         Raises:
@@ -80,16 +79,15 @@ class Rig:
         span = Span(max_errors=0)
         chosen = make_settings(plan, settings.devices.verify, settings.chunk, PlanWindow(), span)
         engine = Engine(plan, chosen, tiers, self._payload, self._staging)
-        parts = list[NDArray[Any]]()
+        parts = list[Records]()
         try:
             engine.run(lambda records, _errors, _rows: parts.append(records.copy()), self._check)
         except (TooManyErrorsError, OSError) as error:
             raise ToolError(f"the tier cannot be measured: {error}", subject=cell.tier) from None
         finally:
             engine.close()
-        records = np.concatenate(parts)
-        in_order: NDArray[Any] = records[np.argsort(records["op_id"])]
-        return in_order
+        records: Records = np.concatenate(parts)
+        return records[np.argsort(records["op_id"])]
 
     def _check(self) -> None:
         try:

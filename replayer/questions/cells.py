@@ -2,7 +2,7 @@
 
 import itertools
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -21,6 +21,7 @@ from replayer.questions.columns import tabulate_counts
 from replayer.record.options import BYS, TIERS, Lookup
 from replayer.record.simulation import Cell
 from tracegen.errors import InputError
+from tracegen.progress import Advance
 from tracegen.schema import Trace
 
 _CAPACITIES: Final = ("gpu_mem_gb", "cpu_mem_gb", "storage_capacity_gb")
@@ -172,7 +173,7 @@ class CellPlanner:
         self._hashes = hashes
         self._profile = profile
         self._cancelled = threading.Event()
-        self._advance: Callable[[int], object] = lambda _ops: None
+        self._advance: Advance = lambda _ops: None
         self._lock = threading.Lock()  # of _advance
         first = cells[0].options
         lookups = sorted({self._lookup(cell) for cell in cells})
@@ -204,7 +205,7 @@ class CellPlanner:
         plans = len(self._cells) + len(self._unlimited) + executed
         return plans * next(iter(self._workloads.values())).ops
 
-    def plan_all(self, advance: Callable[[int], object] = lambda _ops: None) -> list[Cell]:
+    def plan_all(self, advance: Advance = lambda _ops: None) -> list[Cell]:
         """Plan the cells, and return their rows of the table.
 
         Args:

@@ -18,6 +18,7 @@ from replayer.questions.columns import tabulate_counts
 from replayer.record.options import TIERS
 from replayer.record.simulation import Cell
 from tracegen.errors import ToolError
+from tracegen.progress import Advance
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +26,6 @@ class PromptReuse:
     """Sums over the prompts of a trace.
 
     Attributes:
-        prompt_tokens: tokens of all prompts.
         reused_tokens: the tokens of objects that an op before was on.
         stored_tokens: those of them that chunks let a tier store.
         object_bytes: bytes of each object that is stored at all, shape (objects,).
@@ -34,7 +34,6 @@ class PromptReuse:
         prefix_bytes: bytes of the objects that each request uses again, shape (requests with any,).
     """
 
-    prompt_tokens: int
     reused_tokens: int
     stored_tokens: int
     object_bytes: NDArray[np.int64]
@@ -52,7 +51,6 @@ class PromptReuse:
         uses = np.bincount(key, minlength=workload.keys)
         prefix = np.bincount(request[is_again], sizes[key[is_again]], minlength=workload.requests)
         return cls(
-            prompt_tokens=_add_up(tokens),
             reused_tokens=_add_up(tokens[is_again]),
             stored_tokens=_add_up(spared[is_again]),
             object_bytes=sizes[(uses > 0) & (sizes > 0)],
@@ -133,7 +131,7 @@ class PlanEvidence:
         self,
         plan: Plan,
         counts: PlanCounts,
-        advance: Callable[[int], object] = lambda _ops: None,
+        advance: Advance = lambda _ops: None,
     ) -> None:
         self.plan = plan
         self.counts = counts

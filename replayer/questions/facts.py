@@ -30,16 +30,17 @@ def look_at_plan(evidence: PlanEvidence, found: Sequence[Finding]) -> Iterator[F
     largest = max(reversed(tiers), key=lambda tier: tiers[tier], default="")
     advised = " ".join(finding.remedy for finding in found)
     rooms = tiers.values()
+    prompt_tokens = evidence.count("prompt_tokens")
     all_bytes = reuse.once_bytes + reuse.reused_bytes
     yield Facts(
         tiers=(),
         largest=largest,
         reads=evidence.count("reads"),
-        prompt_tokens=reuse.prompt_tokens,
+        prompt_tokens=prompt_tokens,
         spared_tokens=evidence.count("spared_tokens"),
         reused_tokens=reuse.reused_tokens,
         stored_tokens=reuse.stored_tokens,
-        reused_share=reuse.reused_tokens / max(1, reuse.prompt_tokens),
+        reused_share=reuse.reused_tokens / max(1, prompt_tokens),
         unstored_tokens=reuse.reused_tokens - reuse.stored_tokens,
         unstored_share=1 - reuse.stored_tokens / max(1, reuse.reused_tokens),
         reused_bytes=_Size(reuse.reused_bytes),

@@ -62,12 +62,10 @@ def find_column(column: str, *, has_times: bool) -> str:
         InputError: there is no such column.
     """
     column = "hit_rate_tokens" if column == "hit_rate" else column
-    if not has_times and column in {predicted.name for predicted in PREDICTED_COLUMNS}:
-        problem = "is predicted from a profile, and there is none"
-        raise InputError(problem, "pass `profile`, too", subject=column, setting="sort")
-    if column not in {known.name for known in SIMULATION_COLUMNS + PREDICTED_COLUMNS}:
+    columns = SIMULATION_COLUMNS + (PREDICTED_COLUMNS if has_times else ())
+    if column not in {known.name for known in columns}:
         problem = "no column of the table has this name"
-        remedy = "pass one such as hit_rate or drive_writes_per_day"
+        remedy = "pass one such as hit_rate or drive_writes_per_day; times are predicted with `profile`"
         raise InputError(problem, remedy, subject=column, setting="sort")
     return column
 
@@ -103,15 +101,12 @@ def answer_simulation(cells: Sequence[Cell], info: SimulationInfo, most: int) ->
     if info.prediction is not None:
         kind, profile = info.prediction.kind, info.prediction.profile
         subject.append(f"times are predicted from the profile {profile} ({kind})")
-    bounds = {"tokens": "prompt tokens", "ops": "reads", "requests": "requests"}
-    known = {words: best[f"bound_{by}"] for by, words in bounds.items()}
-    most_hits = [f"{rate:.1%} of {words}" for words, rate in known.items() if rate is not None]
+    bound = float(best["bound_tokens"] or 0)
     cell_count, op_count = format_count(len(cells), "cell"), format_count(info.ops, "op")
     return Answer(
         title=f"{info.trace}: {cell_count} of {op_count} each",
         sentence=f"{min(rates):.1%} to {max(rates):.1%} of prompt tokens hit, the most with"
-        f" {where or 'these settings'}. Unlimited memory would hit"
-        f" {', '.join(most_hits) or 'nothing: there are no prompts'}.",
+        f" {where or 'these settings'}. Unlimited memory would hit {bound:.1%}.",
         subject=subject,
         tables=[_tabulate(cells[:most], rates, info, len(cells) - most)],
         source="plans, without I/O",

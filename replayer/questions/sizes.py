@@ -13,6 +13,7 @@ from replayer.planning.counts import DAY_S, GIB, Minutes, Numbers, PlanCounts
 from replayer.planning.moves import NVME
 from replayer.planning.plan import Plan
 from replayer.record.options import By
+from tracegen.progress import Advance
 
 # Sizes per doubling: a step is at most 1/32 of the size below it, and at least 1 MiB
 STEPS: Final = 32
@@ -143,7 +144,7 @@ class SizePlanner:
         self,
         plan: Plan,
         wanted: Wanted,
-        advance: Callable[[int], object] = lambda _plans: None,
+        advance: Advance = lambda _plans: None,
     ) -> None:
         self.plan = plan
         self.wanted = wanted

@@ -3,7 +3,6 @@
 The metrics have the names and the definitions of `analysis`.
 """
 
-from collections.abc import Callable
 from typing import Final
 
 import polars as pl
@@ -16,6 +15,7 @@ from replayer.prediction.virtual_engine import VirtualEngine
 from replayer.record.columns import MOVES
 from replayer.record.options import TIERS
 from replayer.record.simulation import Cell
+from tracegen.progress import Advance
 from tracegen.schema import ENUMS
 
 _COLUMNS: Final = (
@@ -77,7 +77,7 @@ def _find_p95_ms(times_ns: pl.Series) -> float | None:
     return None if p95_ns is None else p95_ns / 1e6
 
 
-def predict_cell(plan: Plan, profile: Profile, note: Callable[[int], object]) -> Cell:
+def predict_cell(plan: Plan, profile: Profile, note: Advance) -> Cell:
     """Execute a cell's plan on the clock of a profile; return its columns of times.
 
     Args:

@@ -1,6 +1,6 @@
 """Why does a tier bring little? The causes found in a plan, and their answer."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -8,6 +8,7 @@ from replayer.planning.counts import Minutes, PlanCounts, PlanSummary
 from replayer.planning.plan import Look, Plan
 from replayer.questions.causes import CAUSES, REUSE_CAUSES
 from replayer.questions.evidence import MORE, Finding, PlanEvidence
+from tracegen.progress import Advance
 from views.answer import Answer, Cell, Column, Table
 
 
@@ -24,7 +25,7 @@ def diagnose(evidence: PlanEvidence) -> list[Finding]:
 
 def examine(
     plan: Plan,
-    advance: Callable[[int], object],
+    advance: Advance,
     looks: Sequence[Look] = (),
 ) -> tuple[PlanEvidence, PlanSummary, list[Finding]]:
     """Make a plan, and find why its tiers bring little.

@@ -1,6 +1,6 @@
 """Preconditioning: write to the nvme tier before a run, so that the drive is not measured fresh."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import count
 from time import monotonic
 from typing import Final
@@ -11,6 +11,7 @@ from replayer.tiers.base import ALIGNMENT, HostBuffer, align_up
 from replayer.tiers.native import NativeTier
 from replayer.tiers.payload import Payload
 from tracegen.errors import InputError
+from tracegen.progress import Advance
 
 _OBJECT: Final = 64 << 20  # bytes of one object
 _FIRST_KEY: Final = 1 << 34  # above the keys of every trace
@@ -21,7 +22,7 @@ def precondition(
     settings: Settings,
     room: int,
     payload: Payload,
-    advance: Callable[[int], object],
+    advance: Advance,
 ) -> Precondition | None:
     """Write `settings.control.precondition` to the nvme tier and remove it again; return what it took.
 

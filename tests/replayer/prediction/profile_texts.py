@@ -1,10 +1,8 @@
 """Profiles as texts and values, and runs on their clocks, for several tests."""
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
+from replayer.planning.executing import Records
 from replayer.prediction.profile import CpuProfile, Profile, ProfileConditions, TierProfile
 from replayer.prediction.profile_file import SETTING, read_profile
 from replayer.prediction.stations import Station
@@ -78,9 +76,9 @@ def parse_profile(file: str, text: str) -> Profile:
     return read_profile(parse_toml(text, file, SETTING), file)
 
 
-def run_virtually(engine: VirtualEngine) -> NDArray[Any]:
+def run_virtually(engine: VirtualEngine) -> Records:
     """Return the log of an execution."""
-    batches: list[NDArray[Any]] = []
+    batches: list[Records] = []
     engine.run(lambda records, _errors, _rows: batches.append(records.copy()))
     engine.close()
     return np.concatenate(batches)

@@ -2,13 +2,11 @@
 
 from collections.abc import Callable
 from decimal import Decimal
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from replayer.models.geometry import TokenBytes
-from replayer.planning.executing import make_settings
+from replayer.planning.executing import Records, make_settings
 from replayer.planning.pace import Demand, Pace, PlanWindow, Span
 from replayer.planning.plan import Plan, PlanOptions
 from replayer.prediction.profile import Profile
@@ -43,7 +41,7 @@ class VirtualRig(Rig):
         self.runs = list[tuple[Tier, int, int]]()
         self._random = np.random.default_rng(1)
 
-    def run(self, cell: Cell, phases: Phases) -> NDArray[Any]:
+    def run(self, cell: Cell, phases: Phases) -> Records:
         options = PlanOptions(
             TokenBytes(TOKEN_BYTES),
             (Decimal(0), Decimal(0), None),

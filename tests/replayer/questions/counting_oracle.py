@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.replayer.prediction.oracle import Decided
 from tracegen.schema import ENUMS, Columns
 
 MINUTE_NS = 60 * 10**9
@@ -14,9 +15,6 @@ SOURCES = ENUMS["source"]
 READS_BYTES = ("hit", "promote", "demote", "copy")
 ENTERS = ("store", "demote", "copy")
 LEAVES = ("demote", "promote", "drop", "delete")
-
-# The row of an op, its role, and its moves: (move, key, from, to, size)
-Decided = tuple[int, str, list[tuple[str, int, int, int, int]]]
 
 
 @dataclass
@@ -45,15 +43,14 @@ class Oracle:
         self.requests: set[int] = set()
 
     def take(self, decided: Decided) -> None:
-        row, role, moves = decided
-        op = {name: int(column[row]) for name, column in self.batch.items()}
+        op = {name: int(column[decided.row]) for name, column in self.batch.items()}
         source, is_prefill = SOURCES[op["source"]], ENUMS["phase"][op["phase"]] == "prefill"
         self.requests.add(op["request_id"])
         minute = self.arrivals[op["request_id"]] // MINUTE_NS
         self.add("ops", 1)
-        if is_prefill and role != "delete":
+        if is_prefill and decided.role != "delete":
             self.add("prompt_tokens", op["tokens"], source)
-        for move, key, origin, target, size in moves:
+        for move, key, origin, target, size in decided.moves:
             if move in ("hit", "promote", "miss"):
                 self.add("reads", 1, *([source] if is_prefill else []))
                 if is_prefill:

@@ -19,14 +19,13 @@ def test_each_rank_has_its_own_trace(run: Run, tmp_path: Path) -> None:
     ranks = ["--ranks", 2, "--mpirun", "mpirun --allow-run-as-root --oversubscribe"]
     run_sweep(run, path, *ranks)
     trial, folder = tmp_path / "sweep" / "b" / "trial_1", tmp_path / "sweep" / "traces"
-    above, infos = run_json(trial), [run_json(trial / f"rank_{rank}") for rank in (0, 1)]
-    assert above is not None
-    assert (above["status"], above["ranks"]) == ("complete", 2)
-    assert [info["trace"]["seed"] for info in infos] == [42, 43]
-    assert [info["conditions"]["part"] for info in infos] == [[0, 1]] * 2, "each replays its whole trace"
-    fingerprints = [Trace(folder / f"b-{rank}.parquet").metadata.fingerprint for rank in (0, 1)]
-    assert [info["trace"]["fingerprint"] for info in infos] == fingerprints
-    assert fingerprints[0] != fingerprints[1]
+    assert (run_json(trial)["status"], run_json(trial)["ranks"]) == ("complete", 2)
+    for rank in (0, 1):
+        info = run_json(trial / f"rank_{rank}")
+        assert info["trace"]["fingerprint"] == Trace(folder / f"b-{rank}.parquet").metadata.fingerprint
+        assert (info["trace"]["seed"], info["conditions"]["part"]) == (42 + rank, [0, 1]), (
+            "each replays its whole trace"
+        )
     before = read_files(tmp_path / "sweep")
     run_sweep(run, path, *ranks)
     assert read_files(tmp_path / "sweep") == before
