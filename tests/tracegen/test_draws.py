@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracegen.draws import Purpose, below, between, choose, draw, philox4x32, zipf_weights
+from tracegen.draws import Purpose, below, between, draw, philox4x32
 
 # Random123's kat_vectors, philox4x32 with 10 rounds: counter, key, result.
 VECTORS = [
@@ -43,13 +43,6 @@ def test_below_multiplies_and_shifts_exactly(bits: int, span: int) -> None:
 @given(st.integers(0, 2**64 - 1), st.integers(-(2**40), 2**40), st.integers(0, 2**40))
 def test_between_includes_both_bounds_and_nothing_beyond(bits: int, low: int, extra: int) -> None:
     assert low <= int(between(np.array([bits], np.uint64), low, low + extra)[0]) <= low + extra
-
-
-def test_choices_follow_their_weights() -> None:
-    picks = choose(draw(3, Purpose.QOS, np.arange(60_000)), zipf_weights(3))
-    shares = np.bincount(picks) / len(picks)
-    assert shares == pytest.approx([6 / 11, 3 / 11, 2 / 11], abs=0.01)
-    assert np.bincount(choose(draw(3, Purpose.QOS, np.arange(1000)), [0, 5, 0]), minlength=3).tolist() == [0, 1000, 0]
 
 
 def test_seeds_purposes_and_streams_give_different_draws() -> None:

@@ -53,20 +53,6 @@ def test_distances_follow_their_definition(
     assert measure_reuse(traces.write(path, traces.columns(steps))).distance.tolist() == by_hand(steps)
 
 
-def test_a_sample_of_the_objects_gives_nearly_equal_quantiles(tmp_path: Path) -> None:
-    """Sample a fifth of 4,000 equally popular objects: counts are exact, distances within a tenth."""
-    rng = np.random.Generator(np.random.PCG64(3))
-    keys = np.concatenate([np.arange(4000), rng.integers(0, 4000, 60_000)])
-    steps = [("w" if row < 4000 else "r", int(key), 10) for row, key in enumerate(keys)]
-    trace = traces.write(tmp_path / "t.parquet", traces.columns(steps))
-    sample = measure_reuse(trace, trace.ops // 5)
-    exact, sampled = measure_reuse(trace).summarise()[-1], sample.summarise()[-1]
-    assert sample.share == pytest.approx(0.2, abs=1e-6)
-    assert (sampled["touches"], sampled["reuses"]) == (exact["touches"], exact["reuses"]) == (64_000, 60_000)
-    for name in ("distance_p50", "distance_p90", "distance_p99"):
-        assert sampled[name] == pytest.approx(exact[name], rel=0.1), name
-
-
 def test_a_popular_object_outside_the_sample_moves_no_quantile(tmp_path: Path) -> None:
     """One object has half of the reuses, at short distances, and is not sampled: the others give the quantiles."""
     rng = np.random.Generator(np.random.PCG64(5))

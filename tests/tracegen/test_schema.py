@@ -88,14 +88,6 @@ def test_each_violation_is_named(
         trace.check()
 
 
-def test_all_violations_are_listed_not_only_the_first(tmp_path: Path, good: Columns) -> None:
-    good["tokens"][2] = -1
-    good["new_tokens"][:] = -4
-    problems = traces.write(tmp_path / "t.parquet", good).violations().problems
-    assert len([p for p in problems if p.column == "new_tokens"]) == 6
-    assert [p.row for p in problems if p.row is not None] == sorted(p.row for p in problems if p.row is not None)
-
-
 def test_many_violations_are_counted_and_a_hundred_listed(tmp_path: Path, good: Columns) -> None:
     many = {name: np.repeat(column[:1], 200_000) for name, column in good.items()}
     trace = traces.write(tmp_path / "t.parquet", many)
@@ -132,25 +124,18 @@ def test_altered_ops_and_altered_counts_are_seen(tmp_path: Path, good: Columns) 
 
 ALTERED: dict[str, Any] = {
     "seed": True,
-    "block_tokens": -1,
     "part": {"index": 0, "of": 0},
     "counts": {"users": True},
-    "sources": [5],
-    "tokenizer": {"digest": ""},
-    "recipe": [1],
 }
 """Values that an entry of the metadata does not take; its refusal names it."""
 REFUSALS: dict[str, tuple[Any, str]] = {
-    **{
-        name: (lambda t, m, new={name: value}: (t, m | new), f"metadata has no proper {name}")
-        for name, value in ALTERED.items()
-    },
+    **{name: (lambda t, m, new={name: value}: (t, m | new), f"$.{name}") for name, value in ALTERED.items()},
     **{
         f"version {version}": (lambda t, m, new={"format_version": version}: (t, m | new), reason)
         for version, reason in ((2, "format 2, but this release reads 1"), (0, "is damaged"), (True, "is damaged"))
     },
     "a list as metadata": (lambda t, _: (t, [1]), "metadata is damaged"),
-    "metadata cut short": (lambda t, _: (t, {"format_version": 1}), "metadata has no proper seed"),
+    "metadata cut short": (lambda t, _: (t, {"format_version": 1}), "`seed`"),
     "one column twice": (lambda t, m: (t.append_column("key", t["key"]), m), "has 2 columns key"),
     "column missing": (lambda t, m: (t.drop_columns(["key"]), m), "column key is missing"),
     "wrong type": (lambda t, m: (t.set_column(11, "key", t["key"].cast(pa.int32())), m), "column key is int32"),

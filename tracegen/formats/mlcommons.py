@@ -42,25 +42,10 @@ _PHASES: Final = {PREFILL: "Prefill", DECODE: "Decode"}
 _EXPORTED: Final = ("time_ns", "op", "bytes", "key", "phase")
 
 
-class _DecodeReads:
-    """The last decode read of each object, which tells whether the next one is a batch of tokens."""
-
-    def __init__(self, batch_ns: int) -> None:
-        self._batch_ns = batch_ns
-        self._last_ns: dict[int, int] = {}  # since the object was written or prefilled
-
-    def is_batch(self, number: int, time_ns: int, *, is_read: bool) -> bool:
-        """Note an I/O on an object; return whether it follows the last decode read as a batch."""
-        since = time_ns - self._last_ns.pop(number, -TIME_MAX)
-        if is_read:
-            self._last_ns[number] = time_ns
-        return since <= _AT_ONCE_NS or abs(since - self._batch_ns) <= _ROUNDING_NS
-
-
 def read(rows: Rows) -> Iterator[Call]:
     """Yield the I/Os of a file as requests whose tokens are bytes."""
     numbers: dict[str, int] = {}  # of objects, by key
-    decode_reads = _DecodeReads(rows.batch_ns)
+    last_ns: dict[int, int] = {}  # by object: its last decode read since it was written or prefilled
     latest = 0
     for line, row in rows.table(*_COLUMNS):
         with rows.row(line):
@@ -77,7 +62,10 @@ def read(rows: Rows) -> Iterator[Call]:
             # An object that is read first was written before the log began: its first op is a write.
             is_decode = is_read and row["Key"] in numbers
             number = numbers.setdefault(row["Key"], len(numbers))
-            is_batch = decode_reads.is_batch(number, time, is_read=is_read)
+            since = time - last_ns.pop(number, -TIME_MAX)
+            is_batch = since <= _AT_ONCE_NS or abs(since - rows.batch_ns) <= _ROUNDING_NS
+            if is_read:
+                last_ns[number] = time
             name = (rows.path, number)  # files of several ranks have keys of their own
             yield Call(
                 time_ns=time,

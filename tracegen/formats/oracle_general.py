@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from tracegen.arrays import IdTable, Ints
+from tracegen.arrays import Ints
 from tracegen.describe.reuse import previous_rows
 from tracegen.errors import InputError
 from tracegen.formats.export import Export
@@ -22,7 +22,7 @@ RECORD: Final = np.dtype([("time", "<u4"), ("object", "<u8"), ("size", "<u4"), (
 def write(export: Export, counts: Counter[str]) -> Chunks:
     """Write one record per write and read.
 
-    It holds 8 bytes per record, because the next access is only known from later records.
+    It holds 32 bytes per record, because the next access is only known from later records.
     """
     next_access = _find_next_accesses(export)
     for batch in export.read_touches(counts, "records"):
@@ -42,19 +42,10 @@ def write(export: Export, counts: Counter[str]) -> Chunks:
 
 def _find_next_accesses(export: Export) -> Ints:
     """Return the number of the next write or read on the same key, or -1; shape (records,)."""
-    next_access = np.full(export.trace.ops, -1, np.int64)
-    latest = IdTable(np.int64)  # by key: number of its latest record + 1; 0: none
-    count = 0
-    for batch in export.read_touches(Counter(), "records"):
-        keys = batch["key"]
-        latest.cover(keys)
-        number = count + np.arange(len(keys))
-        previous = previous_rows(keys)
-        before = np.where(previous >= 0, count + previous, latest[keys] - 1)
-        has_before = before >= 0
-        next_access[before[has_before]] = number[has_before]
-        latest[keys] = number + 1  # if several rows set one entry, the last one stays
-        count += len(keys)
+    keys = np.concatenate([batch["key"] for batch in export.read_touches(Counter(), "records")])
+    previous = previous_rows(keys)
+    next_access = np.full(len(keys), -1, np.int64)
+    next_access[previous[previous >= 0]] = np.flatnonzero(previous >= 0)
     return next_access
 
 

@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Final, NotRequired, TypedDict, get_type_hints
+from typing import Annotated, Any, Final, NotRequired, TypedDict
 
 import msgspec
 import numpy as np
@@ -72,21 +72,18 @@ def read_metadata(path: Path, raw: Mapping[bytes, bytes]) -> Metadata:
     if version > FORMAT_VERSION:
         problem = f"{path} is of trace format {version}, but this release reads {FORMAT_VERSION}"
         raise InputError(problem, "upgrade kv-tier-bench")
-    known = get_type_hints(Metadata, include_extras=True)
-    for name, kind in known.items():
-        try:
-            msgspec.convert(values.get(name), kind)
-        except ValueError:
-            raise _improper(path, name) from None
-    part = values.get("part")
-    if part and part["index"] >= part["of"]:
-        raise _improper(path, "part")
-    return Metadata(**{name: value for name, value in values.items() if name in known})
+    try:
+        metadata = msgspec.convert(values, Metadata)
+    except ValueError as error:
+        raise _improper(path, str(error)) from None
+    if metadata.part and metadata.part["index"] >= metadata.part["of"]:
+        raise _improper(path, "`index` must be below `of` - at `$.part`")
+    return metadata
 
 
-def _improper(path: Path, name: str) -> InputError:
-    problem = f"its trace metadata has no proper {name}"
-    return InputError(problem, "write it as docs/trace-format.md specifies", subject=path)
+def _improper(path: Path, problem: str) -> InputError:
+    remedy = "write it as docs/trace-format.md specifies"
+    return InputError(f"its trace metadata is not proper: {problem}", remedy, subject=path)
 
 
 def has_guessed_sessions(recipe: Mapping[str, Any]) -> bool:

@@ -23,28 +23,8 @@ from tracegen.trace.metadata import METADATA_KEY, Fingerprint, Metadata
 SHARD_SCHEMA: Final = pa.schema([*SCHEMA, *(pa.field(name, pa.int64(), nullable=False) for name in SHARD_COLUMNS)])
 _TASKS_AHEAD: Final = 8  # batches that may wait for the writing thread
 _PART: Final = re.compile(r"part-\d{5}\.parquet")
+_IDS: Final = {"requests": "request_id", "sessions": "session_id", "users": "user_id", "keys": "key"}
 _ASCENDING: Final = ("op_id", "time_ns", "request_id", "session_id", "key")
-
-
-class _Totals:
-    """The counts of a trace that its columns give."""
-
-    def __init__(self) -> None:
-        self.ops = 0
-        self._tokens = 0
-        self._highest = dict.fromkeys(("request_id", "session_id", "user_id", "key"), -1)
-
-    def add(self, batch: Columns) -> None:
-        """Count the next ops."""
-        self.ops += len(batch["op_id"])
-        self._tokens += int(batch["new_tokens"].sum(dtype=np.int64))
-        for name, highest in self._highest.items():
-            self._highest[name] = max(highest, int(batch[name].max(initial=-1)))
-
-    def counts(self) -> dict[str, int]:
-        """Return the counts, as the metadata names them."""
-        ids = {name.removesuffix("_id") + "s": highest + 1 for name, highest in self._highest.items()}
-        return {"ops": self.ops, **ids, "tokens_generated": self._tokens}
 
 
 class TraceWriter:
@@ -65,7 +45,7 @@ class TraceWriter:
         self._part_ops = part_ops
         check_output(path, force=force, is_replaceable=self._is_trace)
         self._partial = PartialOutput(path)
-        self._totals = _Totals()
+        self._counts = dict.fromkeys(("ops", *_IDS, "tokens_generated"), 0)
         self._fingerprint = Fingerprint()
         self._waiting: list[Columns] = []  # the rows of the next row group
         self._waiting_rows = 0
@@ -79,16 +59,16 @@ class TraceWriter:
             self._partial.discard()
             raise write_failure(path, error) from None
 
-    @property
-    def ops(self) -> int:
-        """Number of ops so far."""
-        return self._totals.ops
-
     def _is_trace(self, path: Path) -> bool:
         """Return whether `path` is of the kind to be written: a file, or a folder of only parts."""
         if not (self._part_ops and path.is_dir()):
             return path.is_file()
         return all(file.is_file() and _PART.fullmatch(file.name) for file in path.iterdir())
+
+    @property
+    def ops(self) -> int:
+        """Number of ops so far."""
+        return self._counts["ops"]
 
     def write(self, batch: Columns) -> None:
         """Append ops; their op_ids continue those of the last batch.
@@ -98,7 +78,10 @@ class TraceWriter:
         """
         batch = {name: batch[name] for name in self._file.schema.names}
         self._submit(self._fingerprint.update, batch)
-        self._totals.add(batch)
+        self._counts["ops"] += len(batch["op_id"])
+        self._counts["tokens_generated"] += int(batch["new_tokens"].sum(dtype=np.int64))
+        for name, column in _IDS.items():
+            self._counts[name] = max(self._counts[name], int(batch[column].max(initial=-1)) + 1)
         self._waiting.append(batch)
         self._waiting_rows += len(batch["op_id"])
         if self._waiting_rows >= ROW_GROUP:
@@ -143,7 +126,7 @@ class TraceWriter:
             if self._waiting_rows:
                 self._file.write(split_rows(self._waiting, ROW_GROUP)[0])
             self.metadata.fingerprint = self._fingerprint.hexdigest()
-            self.metadata.counts |= self._totals.counts()
+            self.metadata.counts |= self._counts
             self._file.close(json.dumps(asdict(self.metadata)))
             if self._part_ops and self.path.exists():
                 remove(self.path)  # `check_output` has seen that it holds only parts

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.imports import EXCERPT, imported
+from tests.support.imports import imported
 from tracegen.errors import InputError
 from tracegen.exchange import convert as exchange
 from tracegen.exchange import importer as waiting
@@ -15,7 +15,6 @@ from tracegen.workload.ops import Requests
 
 # Pinned for ever: the folder of `write_conversations` as imported by default.
 GOLDEN = "a3b114f52fe527bda63e9c83cea42c79e436653466eaaf7318e8f5de2d95482f"
-GAPS = "031c54ed6ed57273230f04628a87cd1c7c66554ba902e25278e46fdad94bb25a"
 
 
 def write_conversations(folder: Path, count: int = 12) -> Path:
@@ -42,14 +41,6 @@ def test_conversations_out_of_order_make_the_same_trace_in_any_batches(
         monkeypatch.setattr(waiting, "OBJECTS_PER_BATCH", size)
         prints.add(imported("weka", folder, tmp_path / "t.parquet", jitter_s=2).metadata.fingerprint)
     assert prints == {GOLDEN}
-
-
-def test_sorted_requests_that_wait_make_the_same_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    prints = set()
-    for size in (7, waiting.OBJECTS_PER_BATCH):
-        monkeypatch.setattr(waiting, "OBJECTS_PER_BATCH", size)
-        prints.add(imported("mooncake", EXCERPT, tmp_path / "t.parquet", max_idle_gap_s=1).metadata.fingerprint)
-    assert prints == {GAPS}
 
 
 def test_waiting_requests_leave_no_file_and_are_read_in_batches(

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import traces
-from tests.support.imports import EXCERPT, imported
-from tests.tracegen.export.exports import _sized, export_trace
+from tests.tracegen.export.exports import export_trace
 from tracegen.errors import InputError
 from tracegen.schema import Trace
 
@@ -19,17 +18,6 @@ def test_oracle_general_record_by_record(small: Trace, tmp_path: Path) -> None:
     assert found == [
         (0, 0, 5000, 2), (1, 1, 7000, 3), (3, 0, 5000, -1), (4, 1, 7000, 4), (7, 1, 7000, 5), (9, 1, 7000, -1),
     ]  # fmt: skip
-
-
-def test_oracle_general_next_accesses_of_a_long_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    trace = imported("mooncake", EXCERPT, tmp_path / "t.parquet")
-    monkeypatch.setattr(Trace, "batches", lambda self, size=997, more=(): _sized(self, 997))
-    export_trace("oracle-general", trace, tmp_path / "t.bin")
-    found = list(struct.iter_unpack("<IQIq", (tmp_path / "t.bin").read_bytes()))
-    later: dict[int, int] = {}
-    for number in range(len(found) - 1, -1, -1):
-        assert found[number][3] == later.get(found[number][1], -1)
-        later[found[number][1]] = number
 
 
 def test_libcachesim_reads_it_and_hits_as_lru_and_belady(blocks: Trace, tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """Files that are missing, empty, cut, compressed or endless."""
 
 import gzip
-import zlib
 from pathlib import Path
 
 import pyarrow as pa
@@ -75,16 +74,6 @@ def test_truncated_or_uncompressed_files_are_refused(file: Path, format_: str, s
                 read(format_, file.with_suffix(suffix), content, skip_bad=skip_bad)
 
 
-def bomb(path: Path, piece: bytes, mebibytes: int) -> Path:
-    packer = zlib.compressobj(9, wbits=31)
-    block = piece * ((1 << 20) // len(piece))
-    with path.open("wb") as out:
-        for _ in range(mebibytes):
-            out.write(packer.compress(block))
-        out.write(packer.flush())
-    return path
-
-
 @pytest.mark.parametrize("skip_bad", [False, True])
 @pytest.mark.parametrize("format_", ["mooncake", "weka"])
 def test_decompression_bombs_are_refused(tmp_path: Path, format_: str, skip_bad: bool) -> None:
@@ -96,12 +85,6 @@ def test_decompression_bombs_are_refused(tmp_path: Path, format_: str, skip_bad:
     assert path.stat().st_size < 1 << 16
     with pytest.raises(InputError, match=rf"{path} expands to over 1000 times its size: a decompression bomb"):
         read(format_, path, skip_bad=skip_bad)
-
-
-def test_bombs_of_newlines_spaces_and_zeros_in_gzip(tmp_path: Path) -> None:
-    for piece in (b"\n", b" ", b"\0"):
-        with pytest.raises(InputError, match=r"a decompression bomb|longer than 64 MiB"):
-            read("mooncake", bomb(tmp_path / "bomb.gz", piece, 80), skip_bad=True)
 
 
 @pytest.mark.parametrize("skip_bad", [False, True])
