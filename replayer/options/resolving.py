@@ -7,10 +7,9 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal
-from typing import Annotated, Any, Final, Literal
+from typing import Any, Final, Literal
 
 import msgspec
-from msgspec import Meta
 
 from replayer.arrangements.choosing import choose_arrangement
 from replayer.models.known import MODELS, find_model
@@ -24,6 +23,7 @@ from replayer.planning.pace import Demand, Pace, PlanWindow, Span
 from replayer.planning.plan import PlanOptions
 from replayer.planning.trace_selection import Selection
 from replayer.record.options import Decode, DurationOrigin, PaceKind
+from replayer.record.run_parts import Count, Number, Seconds
 from replayer.tiers.disk import uring_error
 from replayer.tiers.request import BlockIO
 from tracegen.errors import InputError
@@ -35,22 +35,18 @@ _MAX_DEFAULT_WORKERS: Final = 500  # each is a thread with a buffer
 TOKEN_MS: Final = {"none": 0.0, "fast": 2.0, "realistic": 30.0}
 
 
-_Size = Annotated[int, Meta(ge=0, lt=10**15)] | Annotated[float, Meta(ge=0, lt=1e15)]
-_Time = Annotated[int, Meta(gt=0, le=10**9)] | Annotated[float, Meta(gt=0, le=1e9)]
-
-
 class _ReplayRecipe(msgspec.Struct):
     """The keys under `replay` of a trace's recipe; null is unlimited, or not said."""
 
     model: str | None = None
-    gpu_mem_gb: _Size | None = None
-    cpu_mem_gb: _Size | None = None
-    storage_capacity_gb: _Size | None = None
+    gpu_mem_gb: Number | None = None
+    cpu_mem_gb: Number | None = None
+    storage_capacity_gb: Number | None = None
     pace: PaceKind | None = None
     generation_mode: Literal["none", "fast", "realistic"] | None = None
     decode: Decode | None = None
-    max_concurrent_allocs: Annotated[int, Meta(ge=0, lt=10**15)] | None = None
-    duration_s: _Time | None = None
+    max_concurrent_allocs: Count | None = None
+    duration_s: Seconds | None = None
 
 
 def overlay_recipe(trace: Trace, values: Mapping[str, Any]) -> Options:
@@ -60,8 +56,9 @@ def overlay_recipe(trace: Trace, values: Mapping[str, Any]) -> Options:
         InputError: the recipe has a key that is not valid, or there is no option of a name.
     """
     written = trace.metadata.recipe.get("replay") or {}
-    known = {name: written[name] for name in _ReplayRecipe.__struct_fields__ if name in written}
-    keys = msgspec.structs.asdict(convert(known, _ReplayRecipe, trace.path, place="replay"))
+    if isinstance(written, dict):  # a later release may add keys
+        written = {name: value for name, value in written.items() if name in _ReplayRecipe.__struct_fields__}
+    keys = msgspec.structs.asdict(convert(written, _ReplayRecipe, trace.path, place="replay"))
     keys["duration"] = keys.pop("duration_s")
     # kv-cache.py names speeds of generation; a recipe keeps its word.
     keys["token_ms"] = TOKEN_MS.get(keys.pop("generation_mode"))

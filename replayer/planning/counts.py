@@ -212,7 +212,7 @@ class PlanSummary(PlanInfo, frozen=True, kw_only=True):
         account, sums = counts.account, counts.totals
         gpu, cpu, nvme = account.peak_objects
         return cls(
-            **{name: getattr(sums, name) for name in sums.__struct_fields__},
+            **msgspec.structs.asdict(sums),
             peak_bytes=TierCounts(**dict(zip(TIERS, account.peak, strict=True))),
             plan_fingerprint=fingerprint.hexdigest(),
             plan_checkpoints=tuple(fingerprint.checkpoints),

@@ -61,15 +61,11 @@ def _list_figures(profile: Profile) -> list[Figure]:
 
 def _tabulate_tier(name: str, tier: TierProfile) -> Table:
     sizes = f"{name_size(tier.smallest_bytes)} to {name_size(tier.largest_bytes)}"
-    weights = (
-        f"a write weighs {tier.writes_on_reads:g} reads for reads, a read {tier.reads_on_writes:g} writes for writes"
-    )
     return Table(
         name=name,
         title=f"{name}, objects of {sizes}",
         columns=[Column(heading) for heading in _STATION],
         rows=[*_list_points("read", tier.read), *_list_points("write", tier.write)],
-        notes=[weights],
     )
 
 
