@@ -46,9 +46,9 @@ def measure_profile(
     tiers: tuple[Tier, ...],
     settings: Settings,
     budget_s: float,
-    progress: ShowRun = lambda _text, _done, _all: None,
-    say: Callable[[str], None] = lambda _text: None,
-    poll: Callable[[], None] = lambda: None,
+    progress: ShowRun,
+    say: Callable[[str], None],
+    poll: Callable[[], None],
 ) -> Profile:
     """Measure tiers; return the profile that fits them.
 

@@ -7,7 +7,6 @@ import pytest
 
 from replayer.experiments import autoscale
 from replayer.experiments.autoscale import SearchSettings, describe_metric
-from replayer.experiments.user_search import LATENCY
 from replayer.run.figures import Screen
 from tests.replayer.experiments.closed_loop import MIB_S, MOST_USERS, TARGET_MS, write_closed_loop
 from tests.support.command_line import Run, sentence
@@ -48,10 +47,8 @@ def qos_settings(metric: str) -> SearchSettings:
 @pytest.mark.parametrize(
     ("name", "at_most", "least"),
     [
-        ("storage_tok_s", False, 1),
         ("hit_rate_tokens", False, 1),
         ("interactive_compliance", False, 100),
-        (LATENCY, True, 100),
         ("e2e_p99_ms", True, 500),
         ("plan_wait_s", True, 1),
     ],

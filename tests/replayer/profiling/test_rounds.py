@@ -45,10 +45,8 @@ def test_a_tier_whose_pilot_was_slow_is_measured_once_it_is_fast() -> None:
 
 def test_a_tier_that_stays_slow_is_piloted_once_per_round_and_refused() -> None:
     rig = VirtualRig(TRUE, 0.0, lambda *_: 1000.0)
-    with pytest.raises(ToolError) as refused:
+    with pytest.raises(ToolError, match="no cells of 256 KiB to 16 MiB"):
         CellSeries(rig, ROOM, 8.0, lambda *_: None).measure()
-    message = "nvme: 8 s leaves no cells of 256 KiB to 16 MiB with one worker; pass a larger `budget`."
-    assert str(refused.value) == message
     assert len(rig.runs) <= 2 + ROUNDS - 1
 
 

@@ -90,13 +90,6 @@ def test_bandwidth_that_noise_suggests_is_not_believed() -> None:
     assert fitted.bandwidth_gb_s[1] <= 4 * fitted.bandwidth_gb_s[0] * 1.001
 
 
-def test_times_that_fall_with_size_have_no_negative_cost() -> None:
-    samples = [Visits(size, 1.0, 100.0 - size / 1e6) for size in SIZES]
-    fitted = fit_station(samples, [], (1.0,))
-    assert fitted.bandwidth_gb_s[0] > 1e4
-    assert fitted.remove_us == ()
-
-
 @given(stations, st.integers(0, 200))
 def test_the_weight_that_made_mixed_times_is_found(station: Station, steps: int) -> None:
     """A weight is a multiple of 0.02; between two of them a steep station can differ by a quarter."""

@@ -43,7 +43,6 @@ def test_the_made_ops_are_phases() -> None:
     assert batch["op"].tolist() == [WRITE] * 3 + [READ] * 4 + [READ, WRITE] * 2 + [DELETE] * 5
     assert batch["key"].tolist() == [0, 1, 2, 0, 1, 2, 0, 0, 3, 1, 4, 0, 1, 2, 3, 4]
     assert set(batch["tokens"]) == {2}
-    assert [len(part["op_id"]) for part in MadeTrace(phases, 8192).batches(6)] == [6, 6, 4]
 
 
 def make_records(mixed: int = 8) -> tuple[np.ndarray, Phases]:
