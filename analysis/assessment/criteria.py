@@ -1,6 +1,5 @@
 """Assessment of runs by the criteria of kv-cache.py: a diagnostic, not part of a submission."""
 
-import difflib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +12,7 @@ from analysis.metrics.catalogue import describe
 from analysis.summary.across_runs import list_doubt_lines
 from analysis.summary.run_summary import Summary
 from tracegen.errors import InputError, format_count
+from tracegen.typed_files import suggest
 from views.answer import Answer, Cell, Column, Table
 
 NOTE: Final = "a diagnostic by the criteria of kv-cache.py, not part of a submission"
@@ -72,10 +72,8 @@ def criteria_of(profile: str, settings: Sequence[str]) -> tuple[Criterion, ...]:
     for setting in settings:
         name, _, text = setting.partition("=")
         if name not in criteria:
-            near = difflib.get_close_matches(name, criteria, n=1)
-            remedy = f"did you mean {near[0]}?" if near else f"name one of {', '.join(criteria)}"
             problem = f"profile {profile} has no criterion {name!r}"
-            raise InputError(problem, remedy, subject=setting, setting="thresholds")
+            raise InputError(problem, suggest(name, criteria), subject=setting, setting="thresholds")
         criteria[name] = replace(criteria[name], threshold=_threshold(setting, text, share=describe(name).is_share))
     return tuple(criteria.values())
 

@@ -36,16 +36,10 @@ STILL_RUNNING: Final = "still running: figures so far"
 
 
 def find_doubts(run: Evidence) -> list[Doubt]:
-    """Find all doubts about one run, those that invalidate it first."""
+    """Find all doubts about one run."""
     checks = CHECKS if run.prediction is not None else (*CHECKS, *CHECKS_OF_MEASUREMENTS)
     doubts = [doubt for check in checks for doubt in check(run)]
-    doubts += _check_warnings(run, {doubt.kind for doubt in doubts})
-    return sort_doubts(doubts)
-
-
-def sort_doubts(doubts: list[Doubt]) -> list[Doubt]:
-    """Remove duplicates, and put the doubts that invalidate the run first."""
-    return sorted(dict.fromkeys(doubts), key=lambda doubt: not doubt.invalidates)
+    return [*doubts, *_check_warnings(run, {doubt.kind for doubt in doubts})]
 
 
 def _check_status(run: Evidence) -> Found:

@@ -18,7 +18,7 @@ from analysis.log.log import Log
 from analysis.log.steadiness import find_steadiness
 from analysis.log.targets import Targets
 from analysis.runs.reading import explain_unreadable, load_stretches, scan
-from analysis.runs.samples import Moved, place_samples, pool_samples, read_samples, sum_samples
+from analysis.runs.samples import Moved, place_samples, pool_samples, read_samples
 from replayer.schema import (
     LOG_ENUMS,
     Conditions,
@@ -234,8 +234,22 @@ class Run:
             by_process: True: bytes that devices moved for the replayer's processes; False: all
                 bytes that the devices under the cache directories moved.
         """
+        start = "process_" if by_process else ""
+        names = [f"{start}read_bytes", f"{start}written_bytes"]
+        counting = self.device
+        if by_process:
+            is_everyone = counting["rank"].n_unique() == len(self.ranks)
+            is_known = is_everyone and not sum(counting.select(names).null_count().row(0))
+        else:
+            counting = counting.filter(~col("shared"))
+            is_known = counting["read_bytes"].count() > 0
+        if not is_known:
+            return None
+        # The interval that contains the end of the warm-up counts as after it.
         since_ns = min((rank.info.warmup_end_ns or 0) + rank.shift_ns for rank in self.ranks)
-        return sum_samples(self.device, since_ns, len(self.ranks) if by_process else None)
+        read, written = counting.select(names).sum().row(0)
+        steady = counting.filter(col("time_ns") > since_ns).select(names[0])
+        return Moved(read, written, steady.sum().item())
 
     @cached_property
     def steady_ns(self) -> int | None:

@@ -85,27 +85,3 @@ def pool_samples(placed: Sequence[pl.DataFrame]) -> pl.DataFrame:
     longest = col("rank").sort_by("last_ns", "rank", descending=[True, False]).first().over("host", "device")
     pooled = pl.concat([pl.DataFrame(schema=_PLACED), *placed])
     return pooled.with_columns(shared=col("rank") != longest).select(*DEVICE_COLUMNS)
-
-
-def sum_samples(samples: pl.DataFrame, since_ns: int, processes: int | None = None) -> Moved | None:
-    """Sum the bytes that the counters of all ranks count; None if they do not count them.
-
-    Args:
-        samples: the samples of all ranks, from `pool_samples`.
-        since_ns: the end of the warm-up; the interval that contains it counts as after it.
-        processes: the number of ranks, to sum the kernel's counts by process, which all ranks must
-            have; None: sum the counts of devices, each device once.
-    """
-    if processes is None:
-        names = ["read_bytes", "written_bytes"]
-        counting = samples.filter(~col("shared"))
-        is_known = counting["read_bytes"].count() > 0
-    else:
-        names = ["process_read_bytes", "process_written_bytes"]
-        counting = samples
-        is_known = samples["rank"].n_unique() == processes and not sum(samples.select(names).null_count().row(0))
-    if not is_known:
-        return None
-    steady = counting.filter(col("time_ns") > since_ns)
-    read, written = counting.select(names).sum().row(0)
-    return Moved(read, written, steady.select(names[0]).sum().item())

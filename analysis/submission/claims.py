@@ -12,7 +12,6 @@ from analysis.metrics.headlines import CLAIMED, CLAIMED_WORK
 from analysis.runs.opening import open_run
 from analysis.runs.run import Run
 from analysis.submission.package_tree import (
-    SCHEMA,
     Submission,
     find_run_directory,
     flatten_tree,
@@ -108,11 +107,7 @@ def compute_claims(submission: Submission, options: Trials) -> dict[str, Any]:
         unit = describe(name).unit
         units[name] = _UNITS.get(unit, unit)
     return {
-        "schema": SCHEMA,
-        "organisation": submission.organisation,
-        "system": submission.system,
-        "division": submission.division,
-        "scale": submission.scale,
+        **submission.names,
         "submittable": submission.rules.submittable,
         "units": units,
         "options": {name: sum_option(submission.rules.find_option(name), trials) for name, trials in options.items()},

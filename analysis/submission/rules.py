@@ -50,7 +50,7 @@ class Option(msgspec.Struct, frozen=True):
     @property
     def closed(self) -> dict[str, Any]:
         """Conditions of each run in CLOSED: all except the number of ranks."""
-        return _load().closed | {
+        return _FILE.closed | {
             "model": self.model,
             "bytes_per_token": self.bytes_per_token,
             "usable_bytes": {"gpu": 0, "cpu": self.cpu_bytes, "nvme": None},
@@ -92,9 +92,9 @@ class _RulesFile(msgspec.Struct):
     closed: dict[str, Any]
 
 
-@cache
-def _load() -> _RulesFile:
-    return msgspec.json.decode((Path(__file__).parent / "rules.json").read_bytes(), type=_RulesFile)
+_FILE: Final = msgspec.json.decode((Path(__file__).parent / "rules.json").read_bytes(), type=_RulesFile)
+# The rules by scale.
+RULES: Final = _FILE.scales
 
 
 @cache
@@ -108,7 +108,3 @@ def find_pin(scale: str, option: str, rank: int) -> str | None:
     """Return the fingerprint of a rank's pinned trace; None if there is none."""
     pins = read_pins()[scale][option]
     return pins[rank] if rank < len(pins) else None
-
-
-# The rules by scale.
-RULES: Final = _load().scales

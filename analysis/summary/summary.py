@@ -112,13 +112,13 @@ def judge(run: Run, log: Log, progress: Progress = ignore_progress) -> Summary:
     # Ops past executed_ops depend on when the run was cut, so no plan says how many there are.
     counts = integrity.count_moves(cells.filter(~col("beyond")))
     contradictions = integrity.find_contradictions(run, counts)
-    found = checks.sort_doubts([*run.doubts, *contradictions, *checks.find_doubts(evidence)])
+    found = dict.fromkeys([*run.doubts, *contradictions, *checks.find_doubts(evidence)])
     bottleneck = values.pop("bottleneck")  # a word among numbers
     first = run.infos[0]
     is_measured = first.prediction is None
     return Summary(
         run=str(run.path),
-        doubts=tuple(found),
+        doubts=tuple(sorted(found, key=lambda doubt: not doubt.invalidates)),
         status=run.status,
         executed_ops=run.executed_ops,
         cut=next((_describe_cut(info) for info in run.infos if info.cut_s is not None), None),

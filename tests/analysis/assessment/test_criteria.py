@@ -31,7 +31,7 @@ def test_throughput_is_judged_only_with_a_threshold() -> None:
     ("setting", "reason"),
     [
         ("nvme_raed_p95_ms=1", "did you mean nvme_read_p95_ms?"),
-        ("=1", "name one of"),
+        ("=1", "one of nvme_write_p95_ms"),
         ("nvme_read_p95_ms=nan", "'nan' is not a number"),
         ("hit_rate=30", "'30' is not a share from 0 to 1"),
     ],
