@@ -60,8 +60,8 @@ class Staging:
         return self.host
 
     def write_buffer(self, job: Job) -> Buffer:
-        """Return the buffer that a store writes from."""
-        if self._on_device is not None and job.target in self._device_writes:
+        """Return the buffer that a move writes from."""
+        if self._on_device is not None and job.source < 0 and job.target in self._device_writes:
             return self._on_device
         return self.host
 
@@ -120,7 +120,6 @@ class MoveExecutor:
     def _transfer(self, job: Job, staging: Staging) -> None:
         """Read the object, write it, or both."""
         if job.target < 0:
-            assert job.source >= 0, "a transfer has a source or a target"
             self._read(job, staging, None)
             return
         if job.source < 0:  # a store: its first bytes are made before the object is created
@@ -132,7 +131,8 @@ class MoveExecutor:
                 if job.source >= 0:
                     self._read(job, staging, target)
                 else:
-                    self._write(job, staging, target)
+                    for offset in range(0, job.size, staging.chunk):
+                        self._write(job, offset, min(staging.chunk, job.size - offset), staging, target)
                 began = clock()
                 target.finish()
                 job.write_ns += clock() - began
@@ -157,31 +157,22 @@ class MoveExecutor:
                     if is_checked:
                         self._check(job, offset, length, staging.host, buffer)
                     if target is not None:
-                        self._pass_on(job, offset, length, staging.host, target)
+                        self._write(job, offset, length, staging, target)
             finally:
                 job.device_read_ns = source.device_ns
 
-    def _pass_on(self, job: Job, offset: int, length: int, host: HostBuffer, target: NativeObject) -> None:
-        """Write a chunk that has been read."""
-        self._prepare(job, offset, length, host)
-        began = clock()
-        target.write(offset, length, host)
-        job.write_ns += clock() - began
-
-    def _write(self, job: Job, staging: Staging, target: NativeObject) -> None:
-        """Make the object's bytes chunk by chunk, the first chunk excepted, and write them."""
+    def _write(self, job: Job, offset: int, length: int, staging: Staging, target: NativeObject) -> None:
+        """Write a chunk of bytes that were read, or that are made here."""
+        if job.source >= 0 or offset:  # the first bytes of a store were made before
+            self._prepare(job, offset, length, staging.host)
         buffer = staging.write_buffer(job)
-        for offset in range(0, job.size, staging.chunk):
-            length = min(staging.chunk, job.size - offset)
-            if offset:
-                self._prepare(job, offset, length, staging.host)
+        began = clock()
+        if not isinstance(buffer, HostBuffer):
+            buffer.copy_from_host(staging.host, align_up(length))
+            job.verify_ns += clock() - began
             began = clock()
-            if not isinstance(buffer, HostBuffer):
-                buffer.copy_from_host(staging.host, align_up(length))
-                job.verify_ns += clock() - began
-                began = clock()
-            target.write(offset, length, buffer)
-            job.write_ns += clock() - began
+        target.write(offset, length, buffer)
+        job.write_ns += clock() - began
 
     def _prepare(self, job: Job, offset: int, length: int, host: HostBuffer) -> None:
         """Make the bytes of a store; for other writes, the padding that O_DIRECT needs.

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import platform
+import re
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
@@ -20,7 +21,7 @@ def describe() -> Machine:
     """Describe CPU, memory (bytes), kernel, versions, and the digests of this tool's own code."""
     return Machine(
         host=platform.node(),
-        cpu=_field("/proc/cpuinfo", "model name") or platform.processor(),
+        cpu=_model_of_cpu(),
         cores=len(os.sched_getaffinity(0)),  # those that this process may use
         host_cores=os.cpu_count(),
         memory_bytes=meminfo("MemTotal"),
@@ -86,14 +87,13 @@ def _block_number(number: int, device: str) -> str:
     return f"{os.major(number)}:{os.minor(number)}"
 
 
-def _field(path: str, name: str) -> str | None:
-    """Read the first field of this name from a file of `name: value` lines."""
+def _model_of_cpu() -> str:
+    """Return the processor's name, as far as it is known."""
     try:
-        lines = Path(path).read_text().splitlines()
+        found = re.search(r"^model name\s*:(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     except OSError:
-        return None
-    values = (line.partition(":")[2].strip() for line in lines if line.split(":")[0].strip() == name)
-    return next(values, None)
+        found = None
+    return found[1].strip() if found else platform.processor()
 
 
 def digest_code(pattern: str) -> str:

@@ -6,7 +6,6 @@ They are independent of the log, so that analysis can check one against the othe
 import os
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter_ns
 from typing import Any, Final
@@ -25,22 +24,14 @@ _SHARES: Final = ("process_cpu", "system_cpu", "steal_cpu", "queue", "utilisatio
 """Columns that are nanoseconds per nanosecond; all others are sums over the interval."""
 
 
-@dataclass(frozen=True)
-class _Reading:
-    """All counters at one time.
+_Sums = dict[str, int | None]
+"""Counters at one time, by column of device.parquet; None: the kernel does not count it."""
 
-    Attributes:
-        at_ns: perf_counter_ns() of the reading.
-        sums: by column of device.parquet, since some earlier time; None: the kernel does not count it.
-    """
 
-    at_ns: int
-    sums: dict[str, int | None]
-
-    def growth(self, before: "_Reading", name: str) -> int | None:
-        """Return by how much a sum has grown; None if it is not counted."""
-        now, then = self.sums.get(name), before.sums.get(name)
-        return None if now is None or then is None else max(0, now - then)
+def _growth(now: _Sums, before: _Sums, name: str) -> int | None:
+    """Return by how much a sum has grown; None if it is not counted."""
+    last, first = now.get(name), before.get(name)
+    return None if last is None or first is None else max(0, last - first)
 
 
 class Sampler:
@@ -85,8 +76,8 @@ class Sampler:
             began_ns: the log's time 0 on the clock of perf_counter_ns.
         """
         self._began_ns = began_ns
-        self._first = self._read(began_ns)
-        self._last = self._first
+        self._last_ns = began_ns
+        self._first = self._last = self._read()
         self._thread.start()
 
     def __exit__(self, *exception: object) -> None:
@@ -101,25 +92,27 @@ class Sampler:
 
     def _add(self) -> None:
         """Append a row: the changes since the last reading."""
+        now_ns = perf_counter_ns()
+        now = self._read()
         before = self._last
-        now = self._read(perf_counter_ns())
+        span = max(1, now_ns - self._last_ns)
         self._last = now
-        span = max(1, now.at_ns - before.at_ns)
-        row: dict[str, Any] = {"time_ns": now.at_ns - self._began_ns, "interval_ns": span}
-        for name in now.sums:
-            growth = now.growth(before, name)
+        self._last_ns = now_ns
+        row: dict[str, Any] = {"time_ns": now_ns - self._began_ns, "interval_ns": span}
+        for name in now:
+            growth = _growth(now, before, name)
             row[name] = growth / span if growth is not None and name in _SHARES else growth
         if row.get("utilisation") is not None:  # the kernel's clock of it is not ours
             row["utilisation"] = min(1.0, row["utilisation"])
         self.rows.append(row)
 
-    def _read(self, at_ns: int) -> _Reading:
+    def _read(self) -> _Sums:
         # user, nice, system, idle, iowait, irq, softirq, steal
         fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
         user, nice, system, _, _, *interrupts, steal = map(int, fields)
         times = os.times()
         io = own_io() if self._own_io else {}
-        sums = _read_disk(self._device) | {
+        return _read_disk(self._device) | {
             "process_cpu": int((times.user + times.system) * 1e9),
             "system_cpu": (user + nice + system + sum(interrupts)) * _TICK_NS,
             "steal_cpu": steal * _TICK_NS,
@@ -129,7 +122,6 @@ class Sampler:
             "throttled_ns": _read_throttled_ns(self._cpu_stats),
             "sampler_delay_ns": _read_delay_ns(self._thread.native_id),
         }
-        return _Reading(at_ns, sums)
 
     def due(self) -> bool:
         """Whether there are enough new samples to write device.parquet; notes that it is written.
@@ -147,11 +139,11 @@ class Sampler:
         They are those of this process if the kernel counts them, else those of the whole device.
         So what other processes read does not hide that a page cache served this one.
         """
-        own = self._last.growth(self._first, "process_read_bytes")
-        return self._last.growth(self._first, "read_bytes") if own is None else own
+        own = _growth(self._last, self._first, "process_read_bytes")
+        return _growth(self._last, self._first, "read_bytes") if own is None else own
 
 
-def _read_disk(device: str | None) -> dict[str, int | None]:
+def _read_disk(device: str | None) -> _Sums:
     """Read the counters of a device given as major:minor (kernel: Documentation/admin-guide/iostats.rst)."""
     if device is None:
         return {}

@@ -4,7 +4,6 @@ import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -60,14 +59,13 @@ def test_open_objects_and_foreign_files_count_against_the_reserve(tier: FileTier
         put(tier, 4, MIB)
 
 
-@pytest.mark.parametrize("layout", ["files", "slab"])
-def test_a_plan_that_needs_the_reserve_is_refused(trace: Trace, tmp_path: Path, layout: Any) -> None:
+def test_a_plan_that_needs_the_reserve_is_refused(trace: Trace, tmp_path: Path) -> None:
     with tmpfs(tmp_path / "small", "4m") as place:
         with pytest.raises(InputError) as refused:
-            replayed(trace, tmp_path, cache_dir=place, layout=layout, reserve=Reserve(share=0.5))
+            replayed(trace, tmp_path, cache_dir=place, reserve=Reserve(share=0.5))
         assert "`reserve`" in str(refused.value)
         assert list(place.iterdir()) == []
-        assert replayed(trace, tmp_path, cache_dir=place, layout=layout)["status"] == "complete"
+        assert replayed(trace, tmp_path, cache_dir=place)["status"] == "complete"
 
 
 def test_a_disk_that_others_fill_fails_the_run_with_the_cause(

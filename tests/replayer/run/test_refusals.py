@@ -31,13 +31,9 @@ def test_a_plan_that_fits_but_for_its_padding_is_refused(
     assert go(trace, tmp_path, chosen)[0]["status"] == "complete"
 
 
-def test_plans_that_cannot_fit_are_refused(trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Small:
-        f_blocks, f_bavail, f_frsize = 1, 1, 1_000_000
-
-    monkeypatch.setattr(os, "statvfs", lambda _: Small)
-    assert refused(trace, tmp_path, options(0, None)).setting == "cache_dir"
-    monkeypatch.undo()
+def test_plans_that_the_memory_cannot_hold_are_refused(
+    trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(memory, "meminfo", lambda _: UNIT)
     assert refused(trace, tmp_path, options(6, None)).setting == "cpu_mem_gb"
 
