@@ -1,6 +1,5 @@
 """`analysis assess`: runs judged by kv-cache.py's criteria."""
 
-import json
 from pathlib import Path
 
 import click
@@ -58,7 +57,7 @@ def assess(
     summaries = [summarise(run, progress=show_progress) for run in find_runs(runs)]
     answers = [criteria.assess(summary, profile, chosen, others) for summary in summaries]
     if as_json:
-        objects = [json.loads(render_json(answer)) for answer in answers]
-        click.echo(json.dumps(objects[0] if len(objects) == 1 else objects, indent=2))
+        objects = list(map(render_json, answers))
+        show_text(objects[0] if len(objects) == 1 else f"[{', '.join(objects)}]")
     else:
         show_text("\n".join(map(render_text, answers)))

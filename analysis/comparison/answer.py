@@ -313,16 +313,15 @@ def _convert_configuration(one: Configuration) -> dict[str, Any]:
 
 
 def _list_records(comparison: Comparison, pair: Pair) -> Iterator[dict[str, object]]:
-    """Yield a row for each ratio of a pair, and for each configuration that has none."""
+    """Yield a row for each ratio of a pair; one that says why if it has none."""
     trials = [*comparison.trials[pair.name], *comparison.trials[pair.baseline]]
     start = {
         "system": pair.name,
         "baseline": pair.baseline,
         "predicted": any(trial.summary.prediction for trial in trials),
     }
-    refused = {one.configuration.name: one.equal.refusal for one in pair.measured if one.equal.reason}
-    for configuration, why in (refused or ({"": pair.why} if pair.why else {})).items():
-        yield start | {"configuration": configuration, "why": why}
+    if pair.why:
+        yield start | {"why": pair.why}
     whole = "all configurations" if pair.each else "".join(one.configuration.name for one in pair.measured)
     for configuration, ratios in {whole: pair.ratios, **pair.each}.items():
         for ratio in ratios.values():

@@ -4,7 +4,7 @@ from typing import Final
 
 import polars as pl
 
-from analysis.comparison.answer import SECTION, convert_comparison, get_unit, tabulate_rows
+from analysis.comparison.answer import SECTION, convert_comparison, get_unit, name_comparison, tabulate_rows
 from analysis.comparison.intervals import summarise_metric
 from analysis.comparison.ratios import EQUAL_WORK
 from analysis.comparison.sentences import describe_comparison, describe_verdict
@@ -102,16 +102,15 @@ def make_report(data: Gathered, title: str = "") -> Answer:
 
 def _make_title(data: Gathered) -> str:
     """Make a title of what was compared, or of what was tested."""
-    systems = [*data.trials]
+    first, *others = data.trials
     if data.comparison and len(data.comparison.pairs) == 1:
-        return f"{data.comparison.pairs[0].name} against {data.comparison.baseline}"
-    if len(systems) > 1:
-        more = f" and {len(systems) - 3} more" if len(systems) > 3 else ""
-        return ", ".join(systems[:3]) + more
-    run = data.valid[systems[0]][0]
-    name = systems[0] if len(data.runs) > 1 else run.name
+        return name_comparison(data.comparison)
+    if others:
+        more = f" and {len(others) - 2} more" if len(others) > 2 else ""
+        return ", ".join([first, *others[:2]]) + more
+    run = data.valid[first][0]
     place = f"on {run.drive}" if run.drive else f"of {run.summary.conditions.model}"
-    return f"{name}: KV cache {place}"
+    return f"{first}: KV cache {place}"
 
 
 def choose_state(data: Gathered) -> str:

@@ -185,10 +185,9 @@ def _list_distributions(data: Gathered) -> Iterator[Chart]:
     rows = _arrange(data, "requests", pl.col("qos"))
     is_timed = (pl.col("measure") == "ttfb") & pl.col("qos").is_in([*targets])
     rows = rows.filter(is_timed & (pl.col("p99_ms") > 0))
+    places = {"x": "p95_ms", "low": "p50_ms", "high": "p99_ms"}
     rows = rows.with_columns(
-        pl.col("p95_ms").clip(_LEAST_MS).alias("x"),
-        pl.col("p50_ms").clip(_LEAST_MS).alias("low"),
-        pl.col("p99_ms").clip(_LEAST_MS).alias("high"),
+        *(pl.col(column).clip(_LEAST_MS).alias(name) for name, column in places.items()),
         pl.col("qos").replace_strict(targets, return_dtype=pl.Float64).alias("target"),
     )
     yield Chart(

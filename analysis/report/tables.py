@@ -203,11 +203,7 @@ def list_run_tables(data: Gathered) -> Iterator[Table]:
 
 def _list_metrics(data: Gathered) -> Iterator[Table]:
     """Yield headline figures, a column per system with the mean and the interval, and folded all others."""
-    names = [*data.valid] if len(data.runs) > 1 else [data.runs[0].name]
-    heads = [
-        f"{name}, {len(own)} trials [95% interval]" if len(own) > 1 else name
-        for name, own in zip(names, data.valid.values(), strict=True)
-    ]
+    heads = [f"{name}, {len(own)} trials [95% interval]" if len(own) > 1 else name for name, own in data.valid.items()]
     summaries = data.summaries
     values = [*chain.from_iterable((one.values | one.more_than).items() for one in summaries)]
     known = {name for name, value in values if value is not None}
@@ -245,8 +241,6 @@ def _list_cells(data: Gathered, name: str) -> Iterator[str]:
 def _list_settings(data: Gathered) -> Iterator[Table]:
     """Yield origins by run, and machines and settings by system; rows that differ are marked."""
     firsts = {system: own[0] for system, own in data.valid.items()}
-    if len(data.runs) == 1:
-        firsts = {data.runs[0].name: data.runs[0]}
     parts = {
         "Trace, plan and time": {run.name: _describe_origin(run) for run in data.runs},
         "Machine": {name: _describe_machine(run) for name, run in firsts.items()},
