@@ -34,9 +34,10 @@ class PersonaSource:
         self._weights = weights
         self._turn_weights = [_weigh_turns(kind) for kind in kinds]
         # Lower and upper limits by kind, shape (2, kinds).
-        self._context = np.array([kind.context for kind in kinds], np.int64).T
-        self._generation = np.array([kind.generation for kind in kinds], np.int64).T
-        self._question = np.array([kind.question for kind in kinds], np.int64).T
+        self._context, self._generation, self._question = (
+            np.array([getattr(kind, name) for kind in kinds], np.int64).T
+            for name in ("context", "generation", "question")
+        )
         self._think_ns = np.array([[to_ns(limit) for limit in kind.think_s] for kind in kinds], np.int64).T
 
     def sessions(self, number: Ints, user: Ints) -> Sessions:
