@@ -121,20 +121,9 @@ def first_rows(table: IdTable, ids: Ints) -> Ints:
 
 
 def sort_order(time: Ints, user: Ints, request: Ints) -> Ints:
-    """Return the stable order of rows by (time, user, request); shape (rows,).
-
-    Where time and row number fit into one integer, sorting that takes a tenth of the time of a sort
-    by three keys, which then is needed only if rows of one time are out of order.
-    """
-    rows = len(time)
-    bits = max(rows - 1, 1).bit_length()
-    base = int(time.min(initial=0))
-    if int(time.max(initial=0)) - base < 1 << (62 - bits):
-        packed = (time - base) << bits | np.arange(rows)
-        packed.sort()
-        order = packed & ((1 << bits) - 1)
-    else:
-        order = np.argsort(time, kind="stable")
+    """Return the stable order of rows by (time, user, request); shape (rows,)."""
+    # A sort by time takes a quarter of one by three keys, which is needed only if rows of one time are out of order.
+    order = np.argsort(time, kind="stable")
     t, u, r = time[order], user[order], request[order]
     same_time = t[1:] == t[:-1]
     wrong = same_time & ((u[1:] < u[:-1]) | ((u[1:] == u[:-1]) & (r[1:] < r[:-1])))

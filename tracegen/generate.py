@@ -12,7 +12,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from tracegen.arrays import to_ns
+from tracegen.arrays import milliseconds_to_ns, to_ns
 from tracegen.console.interrupts import WORDS
 from tracegen.derive.merge import merge_shards
 from tracegen.errors import InputError, ToolError
@@ -119,7 +119,7 @@ def batches(recipe: Recipe, sources: list[Source], shard: tuple[int, int], cut: 
     """Yield the ops of shard (i, n) of a recipe, up to the end that `survey` found, for a merge or a writer."""
     schedule = Schedule(recipe, sources, shard, cut)
     users = list_users(recipe, sources, shard, cut)
-    token_ns = to_ns(recipe.decode_token_ms) // 1000
+    token_ns = milliseconds_to_ns(recipe.decode_token_ms)
     stream = make_ops(
         schedule.requests(users), decode_batch=recipe.decode_batch, token_ns=token_ns, shared=schedule.shared.count
     )
@@ -212,7 +212,7 @@ def check_sources(recipe: Recipe) -> None:
     if endless and "sharegpt" in weights and not thinks:
         problem = "ShareGPT users in an endless mix would ask without a pause"
         raise InputError(problem, "set recipe key think_s to more than 0")
-    token_ns = to_ns(recipe.decode_token_ms) // 1000
+    token_ns = milliseconds_to_ns(recipe.decode_token_ms)
     people: dict[str, UserKind] = {}
     if "personas" in weights:
         people |= {f"personas.{name}": persona for name, persona in recipe.personas.items() if persona.weight}

@@ -25,13 +25,6 @@ def test_the_frame_of_a_trace_holds_the_ops_of_its_batches(demo: Trace) -> None:
         assert name not in ENUMS or column.dtype == pl.Enum(ENUMS[name])
 
 
-def test_plain_string_columns_become_enums(demo: Trace, tmp_path: Path) -> None:
-    text = pl.read_parquet(demo.path).with_columns(pl.col(*ENUMS).cast(pl.String))
-    metadata = pl.read_parquet_metadata(demo.path)
-    text.write_parquet(tmp_path / "t.parquet", metadata={"kv-trace": metadata["kv-trace"]})
-    assert tracegen.read(tmp_path / "t.parquet").frame().collect().equals(demo.frame().collect())
-
-
 def test_a_missing_trace_is_an_input_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such trace"):
         tracegen.read(tmp_path / "none.parquet")

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
@@ -128,9 +127,3 @@ def _require_even_blocks(trace: Trace, request: int, tokens: list[int]) -> None:
     problem = f"request {request} is not made of full blocks and a last one" if block else "it has no blocks"
     remedy = "make the trace with `block_tokens` and without phrases or chunks, or import a trace of blocks"
     raise InputError(problem, remedy, subject=trace.path)
-
-
-def format_decimal(value: Decimal) -> str:
-    """Format a decimal as JSON, without an exponent."""
-    text = f"{value:f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text

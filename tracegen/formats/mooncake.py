@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import Final
 
-from tracegen.formats.export import Export, Request, format_decimal, read_requests
+from tracegen.formats.export import Export, Request, read_requests
 from tracegen.formats.format import Chunks, Format
 from tracegen.formats.rows import (
     BadRowError,
@@ -111,7 +111,7 @@ def write(export: Export, counts: Counter[str]) -> Chunks:
 def _encode(request: Request) -> bytes:
     """Encode a request as a line of JSON; times are exact decimals, which JSON libraries would round."""
     fields = {
-        "timestamp": format_decimal(Decimal(request.time_ns) / _MS),
+        "timestamp": _format_milliseconds(request.time_ns),
         "input_length": str(request.tokens),
         "output_length": str(request.generated),
         "hash_ids": json.dumps(request.keys),
@@ -119,9 +119,13 @@ def _encode(request: Request) -> bytes:
     if request.has_turns:
         fields["session_id"] = json.dumps(f"s{request.session}")
     if request.turn > 1:
-        fields["delay"] = format_decimal(Decimal(request.think_ns) / _MS)
+        fields["delay"] = _format_milliseconds(request.think_ns)
     members = ", ".join(f'"{name}": {value}' for name, value in fields.items())
     return f"{{{members}}}\n".encode()
+
+
+def _format_milliseconds(time_ns: int) -> str:
+    return f"{(Decimal(time_ns) / _MS).normalize():f}"
 
 
 FORMAT: Final = Format(

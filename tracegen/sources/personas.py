@@ -34,17 +34,18 @@ class PersonaSource:
         self._weights = weights
         self._turn_weights = [_weigh_turns(kind) for kind in kinds]
         # Lower and upper limits by kind, shape (2, kinds).
-        self._context = np.array([kind.context for kind in kinds], np.int64).T
-        self._generation = np.array([kind.generation for kind in kinds], np.int64).T
-        self._question = np.array([kind.question for kind in kinds], np.int64).T
+        self._limits = {
+            name: np.array([getattr(kind, name) for kind in kinds], np.int64).T
+            for name in ("context", "generation", "question")
+        }
         self._think_ns = np.array([[to_ns(limit) for limit in kind.think_s] for kind in kinds], np.int64).T
 
     def sessions(self, number: Ints, user: Ints) -> Sessions:
         """Return the sessions of these numbers, of these users; both shape (sessions,)."""
         users, user_row = np.unique(user, return_inverse=True)
         kind = choose(draw(self._seed, Purpose.PERSONA, users), self._weights)
-        context = between(draw(self._seed, Purpose.USER_CONTEXT, users), *self._context[:, kind])
-        generation = between(draw(self._seed, Purpose.USER_GENERATION, users), *self._generation[:, kind])
+        context = between(draw(self._seed, Purpose.USER_CONTEXT, users), *self._limits["context"][:, kind])
+        generation = between(draw(self._seed, Purpose.USER_GENERATION, users), *self._limits["generation"][:, kind])
         think_ns = between(draw(self._seed, Purpose.USER_THINK, users), *self._think_ns[:, kind])
         turns = self._count_turns(number, kind[user_row])
         session = np.repeat(number, turns)
@@ -53,7 +54,7 @@ class PersonaSource:
         low = _quarter(context)[row]
         high = context[row]
         if self._growth:
-            question = self._question[:, kind[row]]
+            question = self._limits["question"][:, kind[row]]
             low = np.where(turn > 0, question[0], low)
             high = np.where(turn > 0, question[1], high)
         generation_bits = draw(self._seed, Purpose.GENERATION, session, turn)

@@ -123,25 +123,6 @@ def test_with_chain_an_id_stands_for_all_blocks_before_it(tmp_path: Path) -> Non
     assert ops(coarse)["key"].tolist() == [0, 1, 2, 3, 0, 4]
 
 
-def test_sub_agents_are_sessions_and_local_ids_are_of_one_file(tmp_path: Path) -> None:
-    folder = tmp_path / "weka"
-    folder.mkdir()
-    call = {"type": "n", "in": 130, "out": 5, "hash_ids": [1, 2]}
-    agent = {"type": "subagent", "t": 3, "requests": [{**call, "t": 4, "hash_ids": [1, 3]}]}
-    for name in ("a", "b"):
-        text = {"id": name, "block_size": 64, "hash_id_scope": "local", "requests": [{**call, "t": 1}, agent]}
-        (folder / f"{name}.json").write_text(json.dumps(text))
-    trace = imported("weka", folder, tmp_path / "t.parquet")
-    assert trace.metadata.counts["sessions"] == 4
-    assert trace.metadata.counts["keys"] == 6
-    assert [source["name"] for source in trace.metadata.sources] == ["a.json", "b.json"]
-    of = ops(trace)
-    assert rows_of(of, "time_ns", "source", "key", "tokens")[:4] == [
-        (SECOND, "user", 0, 64), (SECOND, "user", 1, 64), (SECOND, "user", 2, 64), (SECOND, "user", 3, 64),
-    ]  # fmt: skip
-    assert (of["time_ns"][4:] == 4 * SECOND).all()
-
-
 def test_a_prompt_shorter_than_its_session_begins_a_new_one(tmp_path: Path) -> None:
     file = tmp_path / "b.csv"
     file.write_text(
@@ -241,7 +222,7 @@ def test_the_import_and_export_commands_work(run: Run, tmp_path: Path) -> None:
 
 def test_the_table_holds_every_format() -> None:
     """A format is one module and one line."""
-    shared = {"__init__", "rows", "values", "export", "format"}
+    shared = {"__init__", "rows", "export", "format"}
     modules = {path.stem for path in (ROOT / "tracegen" / "formats").glob("*.py")} - shared
     functions = [format_.read or format_.write for format_ in FORMATS.values()]
     assert {function.__module__.rpartition(".")[2] for function in functions if function} == modules

@@ -37,13 +37,6 @@ def plan(trace: Path, *flags: str) -> dict[str, Any]:
     return printed
 
 
-def test_the_first_line_of_a_recipe_states_its_purpose() -> None:
-    listed = CliRunner().invoke(tracegen, ["recipes", "--json"], catch_exceptions=False)
-    purposes = json.loads(listed.stdout)
-    for path in RECIPES:
-        assert path.read_text().splitlines()[0] == f"# {purposes[path.stem]}"
-
-
 def test_recipes_are_found_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Names work outside a checkout, too; a file of the same name wins."""
     monkeypatch.chdir(tmp_path)
