@@ -8,12 +8,13 @@ from replayer.schema import Conditions, PredictionInfo
 
 # The advice where a run leaves the range of its profile.
 WIDER: Final = "measure a profile that covers it, or trust the prediction less"
+_THROTTLED: Final = "a throttled tier"
 # The median and the 90% quantile of |error| by kind of tier.
 #
 # Each is over the 48 values of a medium in docs/predicting-errors.csv: rates and P95s of three loads, with measured
 # profiles.
 ERRORS: Final = {
-    "a throttled tier": (0.04, 0.20),
+    _THROTTLED: (0.04, 0.20),
     "a disk": (0.10, 0.30),
     "a RAM disk": (0.82, 1.96),
 }
@@ -43,11 +44,13 @@ def describe_errors(kind: str, conditions: Conditions | None = None) -> str:
     """
     if kind != "measured":
         return "No prediction from published figures was compared with a replay."
-    is_throttled = conditions is not None and "nvme" in (conditions.throttle or {})
-    first = 0 if conditions is None or is_throttled else 1
+    errors = ERRORS
+    if conditions is not None:
+        is_throttled = "nvme" in (conditions.throttle or {})
+        errors = {tier: error for tier, error in ERRORS.items() if (tier == _THROTTLED) == is_throttled}
     parts = (
         f"{tier} were off by {median:.0%} (median), nine of ten by at most {most:.0%}"
-        for tier, (median, most) in [*ERRORS.items()][first : 1 if is_throttled else None]
+        for tier, (median, most) in errors.items()
     )
     return f"Predictions for {'; those for '.join(parts)}: docs/predicting.md."
 

@@ -146,11 +146,8 @@ def _leave_out_nulls(table: Any) -> Any:
 def compare_with_traces(package: Package, trials: Trials, progress: Progress) -> tuple[list[str], dict[str, str]]:
     """Compare the rows of a package with the plans of its traces.
 
-    Args:
-        package: the package.
-        trials: those of its trials that did the work of the rules, by option: others are reported already,
-            and their plans could be of any size.
-        progress: shows the work.
+    The trials are those that did the work of the rules: others are reported already, and their plans could be
+    of any size.
 
     Returns:
         The problems; and the options whose traces cannot be generated, with the reason.

@@ -38,10 +38,12 @@ def list_doubt_lines(names: Sequence[str], summaries: Sequence[Summary]) -> list
     lines = []
     for (is_minor, kind, advice), found in sorted(groups.items(), key=lambda group: group[0][0]):
         runs = dict.fromkeys(name for name, _ in found)
-        is_few = len(runs) <= LISTED and len(runs) < len(names)
-        whose = ", ".join(runs) if is_few else f"{len(runs)} of {len(names)} runs"
+        whose = f"{len(runs)} of {len(names)} runs"
+        if len(names) == 1:
+            whose = ""
+        elif len(runs) <= LISTED and len(runs) < len(names):
+            whose = ", ".join(runs)
         text = "; ".join(list_merged(dict.fromkeys(text for _, text in found))).removeprefix(f"{kind}: ")
-        whose = "" if len(names) == 1 else whose
         lines.append(DoubtLine(headline=kind, text=text, advice=advice, runs=whose, invalidates=not is_minor))
     return lines
 
