@@ -105,7 +105,8 @@ class Search:
 
     def _list_evidence(self) -> list[Step]:
         """Return the steps that are evidence, by users."""
-        return sorted(filter(lambda step: step.is_evidence, self.steps), key=lambda step: step.users)
+        evidence = [step for step in self.steps if step.is_evidence]
+        return sorted(evidence, key=lambda step: step.users)
 
     def find_most_users(self, target: Target) -> Result:
         """Find the most users that meet a target: double until they miss it, bisect, confirm."""

@@ -85,17 +85,14 @@ Medians = Mapping[str, Mapping[Cell, Visits]]
 def find_medians(rounds: Rounds, tier: Tier | None = None) -> Medians:
     """Return the medians over the runs of the cells of a tier; None: of all tiers."""
     cells = {cell: runs for cell, runs in rounds.items() if runs and tier in (None, cell.tier)}
-    medians = dict[str, dict[Cell, Visits]]()
-    for what in WHATS:
-        kinds = {cell: [run[what] for run in runs] for cell, runs in cells.items()}
-        medians[what] = {cell: _take_median(runs) for cell, runs in kinds.items()}
-    return medians
+    return {what: {cell: _take_median(what, runs) for cell, runs in cells.items()} for what in WHATS}
 
 
-def _take_median(runs: Sequence[Visits]) -> Visits:
+def _take_median(what: str, runs: Sequence[Measured]) -> Visits:
+    visits = [run[what] for run in runs]
     names = ("load", "time_us", "open_us", "others", "verify_us", "per_s")
-    medians = np.median([[getattr(run, name) for name in names] for run in runs], axis=0)
-    return Visits(runs[0].bytes, *medians.tolist())
+    medians = np.median([[getattr(one, name) for name in names] for one in visits], axis=0)
+    return Visits(visits[0].bytes, *medians.tolist())
 
 
 @dataclass(frozen=True)

@@ -162,9 +162,8 @@ class PlanEvidence:
 
     def tiers(self) -> dict[str, int]:
         """Return the usable bytes of each tier that exists, fast to slow."""
-        usable = dict(zip(TIERS, self.plan.usable, strict=True))
-        rooms = {tier: _UNBOUNDED if size is None else size for tier, size in usable.items()}
-        return {tier: size for tier, size in rooms.items() if size}
+        usable = zip(TIERS, self.plan.usable, strict=True)
+        return {tier: _UNBOUNDED if size is None else size for tier, size in usable if size != 0}
 
     def bounded_tiers(self) -> dict[str, int]:
         """Return the usable bytes of each tier that exists and has a limit."""

@@ -122,10 +122,10 @@ def _tabulate(
 ) -> Table:
     """Return the cells shown; a star marks the highest of the rates of all."""
     measures = [name for name in _MEASURES if any(cell.get(name) for cell in shown)]
-    rows: list[list[CellValue]] = []
-    for cell in shown:
-        settings = [_name_value(cell[axis]) for axis in info.axes]
-        rows.append([*settings, *(_convert(cell[name], name) for name in measures)])
+    rows = [
+        [*(_name_value(cell[axis]) for axis in info.axes), *(_convert(cell[name], name) for name in measures)]
+        for cell in shown
+    ]
     # No star if all cells are alike.
     best = max(rates) if min(rates) < max(rates) else None
     heads = [Column(_SETTINGS.get(axis, axis)) for axis in info.axes]

@@ -8,6 +8,7 @@ import pytest
 from replayer.prediction.profile import Profile
 from replayer.prediction.profile_file import format_profile
 from replayer.prediction.stations import Station
+from replayer.profiling.cells import WHATS
 from replayer.profiling.measuring import fit_profile
 from replayer.profiling.rounds import CellSeries
 from replayer.profiling.station_fit import predict_us
@@ -98,8 +99,7 @@ def test_the_error_is_that_of_the_cells() -> None:
 
 def test_residuals_are_those_of_the_cells() -> None:
     profile = fit(CPU_NOISE)
-    whats = {cell.what for cell in profile.cells}
-    assert whats == {"read", "write", "remove", "mixed read", "mixed write"}
+    assert {cell.what for cell in profile.cells} == set(WHATS)
     for cell in profile.cells:
         assert cell.residual == pytest.approx(cell.model_us / cell.measured_us - 1, abs=0.001)
         assert cell.low_us <= cell.measured_us <= cell.high_us

@@ -79,7 +79,6 @@ def test_loading_is_weighed_if_both_rates_are_known(trace: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ([], "'--hit-rate'"),
         (["--hit-rate", 90], "'--hit-rate': 90 must be"),
         (["--hit-rate", 0.9, "--price-dram", 3], "--price-nvme"),
         (["--hit-rate", 0.9, "--cpu-mem-gb", 3, "--storage-capacity-gb", 4], "leave --cpu-mem-gb or "),

@@ -88,7 +88,6 @@ REFUSED = {
     "an unknown key": (f"trails = 2\n{CASE}", "grid.toml: trails is unknown; did you mean trials?"),
     "an unknown flag": (f"{CASE}wokers = 2\n", "grid.toml, case a: wokers is unknown; did you mean workers?"),
     "a flag that the series sets": (f"{CASE}cache_dir = '/mnt'\n", "grid.toml, case a: cache_dir is unknown; "),
-    "not a choice": (f"{CASE}pace = 'fast'\n", "grid.toml, case a: Invalid value for '--pace': 'fast' is not one of "),
     "two cases with one name": (CASE + CASE, "grid.toml: two cases have the name a; give each its own."),
     "no recipe": ('[[case]]\nrecipe = "x.toml"\n', "grid.toml, case case_1: {place}/x.toml does not exist"),
     "neither recipe nor trace": ('[[case]]\nmodel = "tiny-1b"\n', "case case_1: the case must name either "),
@@ -112,17 +111,12 @@ def test_wrong_flags_are_refused(run: Run, place: Path, tmp_path: Path) -> None:
     for flags, words in (
         (["--flag", "workers"], "--flag workers: has no value; write NAME=VALUE."),
         (["--flag", "workers=0x"], "grid.toml, case a: Invalid value for '--workers': '0x'"),
-        (["--trials", 0], "'--trials': 0 must be from 1 to 1,000."),
         (
             ["--ranks", 2, "--mpirun", "mpirun-of-nobody"],
             "--ranks 2: 'mpirun-of-nobody' is not an installed command; install MPI, or pass --mpirun.",
         ),
     ):
         sentence(run_sweep(run, path, *flags, ok=False), words)
-    sentence(
-        run("replayer", "sweep", tmp_path / "no.toml", "-o", tmp_path / "sweep", ok=False),
-        "no.toml: cannot be read (No such file",
-    )
     assert sorted(path.name for path in tmp_path.iterdir()) == ["grid.toml", "quick.parquet"]
 
 
