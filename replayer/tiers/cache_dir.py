@@ -109,12 +109,12 @@ class CacheFolder:
             self.direct = direct != "off" and is_possible
         except BaseException as error:
             # Whatever was made so far, also if Ctrl-C came in between.
-            self.remove([])
+            self.remove()
             if not isinstance(error, OSError):
                 raise
             raise _unusable(parent, error) from None
         if direct == "on" and not self.direct:
-            self.remove([])
+            self.remove()
             raise _refusal(parent, "refuses O_DIRECT", "pass `direct=auto`, or name another disk")
 
     def _make(self, new: str) -> None:
@@ -175,26 +175,16 @@ class CacheFolder:
         growth = [after.get(name, 0) - before.get(name, 0) for name in ("read_bytes", "write_bytes")]
         return is_possible, is_possible and min(growth) >= ALIGNMENT
 
-    def list_files(self) -> list[str]:
-        """List the names of the cache files in the folder, without the lock."""
-        names = _list_names(self.descriptor)
-        return [name for name in names if OURS.fullmatch(name) and name != "lock"]
-
     def keep(self) -> None:
         """Leave the folder and its files to the user, who asked for them."""
         self._unlock()
         self._close()
 
-    def remove(self, files: list[str]) -> None:
-        """Remove these files and the folder; if that fails, say so once.
-
-        Args:
-            files: names of files in the folder.
-        """
+    def remove(self) -> None:
+        """Remove the cache files and the folder; if that fails, say so once."""
         try:
-            for name in files:
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(name, dir_fd=self.descriptor)
+            if self.descriptor >= 0:
+                _remove_files(self.descriptor)
             self._unlock()
             if self._name:
                 os.rmdir(self._name, dir_fd=self._parent)
@@ -234,6 +224,14 @@ def leftovers(parent: Path) -> list[Path]:
 def _list_names(folder: Path | int) -> list[str]:
     with os.scandir(folder) as entries:
         return [entry.name for entry in entries]
+
+
+def _remove_files(folder: int) -> None:
+    """Remove the cache files in a folder, all but its lock."""
+    for name in _list_names(folder):
+        if OURS.fullmatch(name) and name != "lock":
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=folder)
 
 
 def _is_leftover(folder: Path) -> bool:
@@ -280,9 +278,7 @@ def clean(folder: Path) -> None:
     try:
         descriptor = os.open(folder, _FOLDER | os.O_NOFOLLOW)
         try:
-            for name in _list_names(descriptor):
-                if OURS.fullmatch(name) and name != "lock":
-                    os.unlink(name, dir_fd=descriptor)
+            _remove_files(descriptor)
             with contextlib.suppress(FileNotFoundError):
                 os.unlink("lock", dir_fd=descriptor)  # last: if interrupted, it is found again
         finally:

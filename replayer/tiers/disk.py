@@ -60,11 +60,7 @@ class DiskTier(NativeTier):
         if self._keep:
             self._cache.keep()
         else:
-            self._cache.remove(self._list_files())
-
-    def _list_files(self) -> list[str]:
-        """List the names of the files to remove."""
-        return self._cache.list_files()
+            self._cache.remove()
 
     def _close_files(self) -> None:
         """Close the files that the tier keeps open."""
@@ -100,13 +96,12 @@ class SlabTier(DiskTier):
     def _open_files(self, request: TierRequest, path: bytes) -> int:
         unit = choose_unit(request.disk_bytes)
         room = -(-align_up(request.disk_bytes) // unit) * unit
-        self._names = [f"slab-{number}.kv" for number in range(-(-room // SLAB))]
         self._slabs = list[int]()
         try:
             self._claim(room)
         except BaseException as error:  # Ctrl-C, too: claiming gigabytes takes time
             self._close_files()
-            self._cache.remove(self._names)
+            self._cache.remove()
             if not isinstance(error, OSError):
                 raise
             raise InputError(
@@ -121,13 +116,10 @@ class SlabTier(DiskTier):
     def _claim(self, room: int) -> None:
         """Create the slabs, open them, and have the file system allocate all their blocks."""
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | (os.O_DIRECT if self.direct else 0)
-        for name, start in zip(self._names, range(0, room, SLAB), strict=True):
-            self._slabs.append(self._cache.open(name, flags))
+        for start in range(0, room, SLAB):
+            self._slabs.append(self._cache.open(f"slab-{len(self._slabs)}.kv", flags))
             # A sparse file would meet a full disk in the middle of the run.
             os.posix_fallocate(self._slabs[-1], 0, min(SLAB, room - start))
-
-    def _list_files(self) -> list[str]:
-        return self._names
 
     def _close_files(self) -> None:
         while self._slabs:
