@@ -127,7 +127,7 @@ def autoscale(
         search["trials"] = 1
     settings = _resolve_search(trace, forwarded_words(), **search)
     means.check_flags(settings.flags)
-    Trace(trace).check()
+    Trace(trace).check()  # each replay would refuse it, after the search has begun
     with choose_screen() as screen:
         metric = describe_metric(settings, screen)
         with Series(output, vars(settings), means, screen) as series:

@@ -96,6 +96,7 @@ def _tabulate_groups(groups: "Sequence[GroupDescription]") -> Table:
             one.kind,
             one.layers,
             one.window or ("none" if one.kind == "state" else "all"),
+            # A dash: a state has no bytes per token, and other groups have no state.
             *(number or None for number in (one.layer_bytes_per_token, one.bytes_per_token, one.state_bytes)),
         ]
         for one in groups

@@ -107,6 +107,7 @@ def _list_needs(made: "Plan", summary: "PlanSummary", time: "Span | None") -> li
     from replayer.run.preflight import describe_disk_use, describe_time
 
     needs = [] if time is None else [describe_time(made, time)]
+    # Without an nvme tier nothing is on a drive.
     if made.options.usable()[NVME] == 0:
         return needs
     window = PlanWindow.for_pace(made.options.demand.pace)

@@ -76,5 +76,6 @@ def predict(
     show_end(info, output, made_by, as_json=as_json)
     if as_json:
         click.echo(json.dumps(to_json(info), indent=2))
+    # Scripts must not take it for a result.
     if info.status != "complete":
         raise click.exceptions.Exit(1)

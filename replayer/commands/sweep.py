@@ -98,11 +98,13 @@ def sweep(
 
     chosen = choose_means(means.pop("predict"), means.pop("speed"), **means)
     loaded = load_sweep(find_sweep(grid), 1 if chosen.system else trials, overrides, names)
+    # All of them before the first replay: the last case may be hours away.
     for case in loaded.cases:
         chosen.check_flags(case.flags)
     room = loaded.choose_room(output, chosen)
     possible, left_out = loaded.split(room)
     if not dry_run:
+        # With the room: continued, the sweep must have the sizes that it began with.
         recorded = {**loaded.settings(), "room": msgspec.to_builtins(room)}
         with choose_screen() as screen, Series(output, recorded, chosen, screen) as series:
             for name, reason in left_out.items():
