@@ -34,13 +34,14 @@ from tracegen.progress import Advance
 from views.answer import Answer, Column, Table
 from views.numbers import format_number
 
-OF_DEVICES: Final = CONDITION_GROUPS["devices"]
-"""Conditions of the tiers, which a prediction has from its profile; all others are the load's."""
-ACCEPTED: Final = ("page cache",)
-"""Kinds of doubt that invalidate a run as a measurement of a drive, but not as one of the model."""
+# Conditions of the tiers, which a prediction has from its profile; all others are the load's.
+_OF_DEVICES: Final = CONDITION_GROUPS["devices"]
+# Kinds of doubt that invalidate a run as a measurement of a drive, but not as one of the model.
+_ACCEPTED: Final = ("page cache",)
 # Values of conditions that a profile does not record, such as how a tier was slowed down.
 _UNSAID: Final = (None, "null", "{}", "0", "0.0")
-COLUMNS: Final = (
+# The metrics that are shown of several pairs, unless others are asked for.
+_COLUMNS: Final = (
     "wall_clock_tok_s",
     "nvme_read_gib_s",
     "nvme_read_p95_ms",
@@ -48,7 +49,6 @@ COLUMNS: Final = (
     "ttfb_p95_ms",
     "e2e_p95_ms",
 )
-"""The metrics that are shown of several pairs, unless others are asked for."""
 
 
 @dataclass(frozen=True)
@@ -145,10 +145,10 @@ def check_predictions(
             replays, or a name is unknown.
     """
     # Replays from the page cache test the model of a memory, though they measure no drive.
-    trials, left_out = load_sets({"measured": measured}, advance, ACCEPTED)
+    trials, left_out = load_sets({"measured": measured}, advance, _ACCEPTED)
     predictions, others = load_sets({"predicted": predicted}, advance)
     trials |= predictions
-    groups = {side: group_trials(own, OF_DEVICES) for side, own in trials.items()}
+    groups = {side: group_trials(own, _OF_DEVICES) for side, own in trials.items()}
     remedy = "predict the trace of the replay under its settings, or pass `vary` for ratios"
     common, unmatched = find_common(groups, remedy)
     names = select_metrics([trial.summary for trial in chain(*trials.values())], metrics)
@@ -200,7 +200,7 @@ def _check_pair(name: str, measured: Sequence[Trial], prediction: Trial, info: P
     own = conditions_of(prediction)
     for other in map(conditions_of, measured):
         known = (each for each in find_differing(other, own) if own.get(each) not in _UNSAID)
-        if differing := [each for each in known if each in OF_DEVICES]:
+        if differing := [each for each in known if each in _OF_DEVICES]:
             told = ", ".join(describe_differing(differing, {"measured": other, "predicted": own}))
             yield f"{name}: the profile is of other conditions: {told}."
             return
@@ -232,7 +232,7 @@ def answer_check(check: PredictionCheck, *, every_metric: bool = False) -> Answe
     """
     metrics = check.metrics
     if len(check.pairs) > 1 and not every_metric:
-        metrics = [name for name in COLUMNS if name in metrics] or metrics[: len(COLUMNS)]
+        metrics = [name for name in _COLUMNS if name in metrics] or metrics[: len(_COLUMNS)]
     records = [
         {
             "pair": pair.name,

@@ -49,9 +49,12 @@ def test_csv_has_the_ratios_of_the_text_and_why_there_are_none(craft: Craft) -> 
 
 
 def test_a_single_set_shows_its_statistics(craft: Craft) -> None:
-    done = typed(*three(craft, "a", (1.0, 2.0, 3.0)))
+    runs = three(craft, "a", (1.0, 2.0, 3.0))
+    done = typed(*runs)
     (row,) = [line for line in done.output.splitlines() if line.startswith("  wall_clock_tok_s ")]
     assert row.split()[1:] == ["3", "50.0%", "200", "100", "200", "45.71", "722.3"]
+    statistics = json.loads(typed(*runs, "--json").stdout)["statistics"]
+    assert [own["mean"] for own in statistics if own["metric"] == "wall_clock_tok_s"] == [200]
     # ln 100, ln 200 and ln 300 have the mean 5.202 and the deviation 0.556: exp(5.202 ± 4.303 × 0.556 / √3)
 
 
