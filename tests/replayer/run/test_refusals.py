@@ -46,11 +46,3 @@ def test_settings_that_cannot_work_are_refused(trace: Trace, tmp_path: Path) -> 
         options(0, 0)
     (tmp_path / "file").write_text("x")
     assert "cache_dir" in str(refused(trace, tmp_path, options(0, None), cache_dir=tmp_path / "file"))
-
-
-def test_a_run_directory_in_use_is_refused(trace: Trace, tmp_path: Path) -> None:
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "precious").write_text("x")
-    with pytest.raises(InputError, match="is not empty"):
-        go(trace, tmp_path, options(8, 0))
-    assert [path.name for path in (tmp_path / "run").iterdir()] == ["precious"]
