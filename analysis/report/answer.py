@@ -21,7 +21,7 @@ from analysis.report.load import (
 from analysis.report.systems import Gathered
 from analysis.report.tables import HEADLINES, MEANING, OTHERS, SETTINGS, list_run_tables, list_tested, make_figure
 from analysis.summary.across_runs import list_doubt_lines
-from analysis.summary.run_summary import is_thin
+from analysis.summary.run_summary import Summary, is_thin
 from replayer.schema import TIERS
 from tracegen.errors import format_count
 from views.answer import Answer, Figure
@@ -42,9 +42,11 @@ _REMARKS: Final = {
     "nvme_break_even_tok_s": "per request: reading pays below this prefill speed",
     "drive_writes_per_day": "at the pace of the replay",
 }
+_OWN_CORES: Final = 0.5  # the share of the cores from which a busy processor is the replayer's own
 # What holds a run back, by the word of `bottleneck`.
 _LIMITS: Final = {
     "cpu": "the processor, whose cores are busy",
+    "others": "other processes, which keep the processor's cores busy",
     "source": "the workload, which asks for nothing in more than a fifth of the time",
     "data": "moves that wait for earlier moves of the same objects",
     "eviction": "moves that wait for the evictions that their own op causes",
@@ -182,15 +184,22 @@ def describe_runs(data: Gathered) -> str:
     # The slowest tier is the one whose worth is asked.
     tier = next((tier for tier in reversed(TIERS) if said[speeds[tier]]), TIERS[0])
     worth = f"reading from {tier} beats recomputing where prefill computes less than {{}} tokens/s"
-    limits = {str(run.summary.bottleneck) for run in trials}
+    limits = {_LIMITS.get(_name_limit(run.summary), "") for run in trials}
     return say_values(
         [
             (f"{start} serves {{}} tokens/s", said["wall_clock_tok_s"]),
             (wait, "" if is_few else said["ttfb_p95_ms"]),
             (worth, said[speeds[tier]]),
         ],
-        _LIMITS.get(limits.pop(), "") if len(limits) == 1 else "",
+        limits.pop() if len(limits) == 1 else "",
     )
+
+
+def _name_limit(summary: Summary) -> str:
+    """Return the key in `_LIMITS` of what held a run back."""
+    # Of busy cores, most of the time that the replayer did not spend is other processes'.
+    is_by_others = summary.bottleneck == "cpu" and (summary.metrics["cpu_share"] or 0) < _OWN_CORES
+    return "others" if is_by_others else str(summary.bottleneck)
 
 
 def _list_records(data: Gathered) -> pl.DataFrame:

@@ -56,7 +56,8 @@ def list_merged(texts: Iterable[str]) -> list[str]:
     return [_merge_figures(group) for group in similar.values()]
 
 
-_NUMBER: Final = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?")
+# Not digits of a name, such as nvme-7.
+_NUMBER: Final = re.compile(r"(?<![\w.-])\d+(?:,\d{3})*(?:\.\d+)?(?!\w)")
 
 
 def _merge_figures(texts: list[str]) -> str:

@@ -119,7 +119,7 @@ class Quantity(click.ParamType[Any]):
             self.fail(str(error), param, ctx)
         if not self._low <= number <= self._high:
             limits = f"at least {self._low:g}" if self._high.is_infinite() else f"from {self._low:g} to {self._high:g}"
-            self.fail(f"{value} must be {limits} {self._unit.name}.", param, ctx)
+            self.fail(f"{value} must be {limits} {self._unit.name}; for example {self._unit.examples}.", param, ctx)
         return self._kind(number)
 
 

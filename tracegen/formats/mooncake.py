@@ -5,7 +5,7 @@ Fields: timestamp or created_time (ms), input_length or input_tokens, output_len
 hash_ids (chained ids of 512-token blocks, including a partial last one), session_id, delay or
 delay_ms (ms since the end of the session's last request).
 
-A first line without a field of a request is a header; its block_size replaces 512. Rows below a
+A first line with a field of a header, and none of a request, is a header; its block_size replaces 512. Rows below a
 header of Dynamo's agentic schema have play_id (equal ids are equal blocks only within a play, if
 the header's hash_id_scope is local) and not_before_ms as their time. Their dependencies, a graph,
 are not followed.
@@ -37,6 +37,7 @@ _TIMES: Final = ("timestamp", "created_time", "not_before_ms")
 _DELAYS: Final = ("delay", "delay_ms")
 _LENGTHS: Final = ("input_length", "input_tokens", "output_length", "output_tokens")
 _OTHERS: Final = ("hash_ids", "session_id", "text_input", "messages")
+_HEADER: Final = {"schema", "version", "block_size", "hash_id_scope"}
 _REQUEST: Final = {*_TIMES, *_DELAYS, *_LENGTHS, *_OTHERS}
 
 
@@ -50,7 +51,7 @@ def read(rows: Rows) -> Iterator[Call]:
     is_local = False
     for line, row in rows.objects():
         with rows.row(line):
-            if line == 1 and row and not _REQUEST & set(row):
+            if line == 1 and _HEADER & set(row) and not _REQUEST & set(row):
                 if "block_size" in row:
                     block_tokens = parse_integer(row, "block_size", least=1)
                 rows.block_tokens = block_tokens
