@@ -122,7 +122,7 @@ def test_waits_that_no_clock_counts_are_refused_before_the_run(tmp_path: Path) -
     most = np.array([(1 << 31) - 1, 0], np.int32)
     batch = traces.columns([("w", 0, 2), ("d", 0, 2)], [0, 0], new_tokens=most)
     trace = Trace(traces.write(tmp_path / "t.parquet", batch).path)
-    for token_ms in (30.0, 9e8):
+    for token_ms in (30.0, 1e6):
         demand = Demand(Pace("closed", token_ms=token_ms), 1)
         options = PlanOptions(TokenBytes(1), (Decimal(0), Decimal(0), None), demand=demand)
         with nullcontext() if token_ms == 30 else pytest.raises(InputError, match="smaller `token_ms`"):
