@@ -22,7 +22,7 @@ from replayer.record.columns import (
     WAITS,
 )
 from replayer.record.conditions import CONDITION_GROUPS, Conditions
-from replayer.record.options import TIERS
+from replayer.record.options import FUTURE, TIERS
 from replayer.record.reading import check_file, counters, parts, read_info, read_run
 from replayer.record.run_info import (
     Clock,
@@ -50,6 +50,7 @@ __all__ = [
     "CHECKPOINT_OPS",
     "CONDITION_GROUPS",
     "DEVICE_SCHEMA",
+    "FUTURE",
     "LOG_COLUMNS",
     "LOG_ENUMS",
     "LOG_SCHEMA",

@@ -12,7 +12,6 @@ from analysis.sweeps.sweep import (
     ALIKE,
     CAPACITIES,
     ENOUGH,
-    FUTURE,
     MEMORY,
     RATE,
     Curve,
@@ -30,6 +29,7 @@ from analysis.sweeps.sweep import (
     find_main_curve,
     find_plateau,
 )
+from replayer.schema import FUTURE
 from tracegen.errors import format_count
 from views.answer import Answer, Cell, Column, DoubtLine, Figure, Table
 

@@ -7,12 +7,12 @@ import polars as pl
 
 from analysis.sweeps.sweep import (
     CAPACITIES,
-    FUTURE,
     MEMORY,
     Curve,
     SweepTable,
     find_front,
 )
+from replayer.schema import FUTURE
 from views.answer import Axis, Chart, Rule
 
 # Most lines in a panel; nobody could tell more apart.

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import polars as pl
 
-from replayer.schema import SimulationInfo, read_simulation
+from replayer.schema import FUTURE, SimulationInfo, read_simulation
 
 CAPACITIES: Final = {"gpu_mem_gb": "gpu", "cpu_mem_gb": "cpu", "storage_capacity_gb": "nvme"}
 """Tiers by the column of their capacity."""
@@ -35,8 +35,6 @@ KNEE_RISE: Final = 0.1
 ENOUGH: Final = 0.9
 # Hit rates that differ by less are called alike: half a percentage point.
 ALIKE: Final = 0.005
-FUTURE: Final = "belady"
-"""A policy that knows the future: no engine has it, so its cells are never chosen."""
 
 Row = dict[str, object]
 

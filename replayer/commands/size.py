@@ -99,7 +99,12 @@ def size(
     model, options = resolve_plan(opened, overlay_recipe(opened, given | unset))
     with show_progress("sizing", "plan", None) as advance:
         planner = SizePlanner(Plan(opened, options), wanted, advance)
-        sized = Sizing(planner).find()
+        served = None
+        if flags["order"] is None:
+            usual = resolve_plan(opened, overlay_recipe(opened, given | unset | {"order": None}))[1]
+            if usual.order.kind != "trace":
+                served = SizePlanner(Plan(opened, usual), wanted, advance)
+        sized = Sizing(planner).find(served)
     output.show(answer_size(sized, planner, model))
 
 

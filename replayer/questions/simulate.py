@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from replayer.record.options import DECODE_WORDS
+from replayer.record.options import DECODE_WORDS, FUTURE
 from replayer.record.simulation import (
     PREDICTED_COLUMNS,
     SIMULATION_COLUMNS,
@@ -43,12 +43,12 @@ _MEASURES: Final = {
     "write_bytes_per_day_nvme": Column("written GiB"),
     "drive_writes_per_day": Column("DWPD"),
 }
-_LEGEND: Final = (
-    "Hits as a share of prompt tokens, of reads, and of requests (all of whose reads hit).",
-    "Recomputed: tokens. nvme: GiB/s in the busiest minute, GiB and drive writes per day.",
-    "Predicted times: seconds, tokens per second, P95 in ms.",
-    "*: the highest hit rate. each column of the file carries its definition.",
-)
+_LEGEND: Final = {
+    "hit_rate_tokens": "Hits as a share of prompt tokens, of reads, and of requests (all of whose reads hit).",
+    "recomputed_tokens": "Recomputed: tokens.",
+    "write_bytes_per_day_nvme": "nvme: GiB/s in the busiest minute, GiB and drive writes per day.",
+    "elapsed_s": "Predicted times: seconds, tokens per second, P95 in ms.",
+}
 
 
 def find_column(column: str, *, has_times: bool) -> str:
@@ -93,8 +93,9 @@ def answer_simulation(cells: Sequence[Cell], info: SimulationInfo, most: int) ->
         info: about the table.
         most: rows shown; the data has all.
     """
-    rates = [float(cell["hit_rate_tokens"] or 0) for cell in cells]
-    best = cells[rates.index(max(rates))]
+    most_hits = _find_most_hits(cells)
+    best = most_hits[0]
+    least = min(map(_rate, cells))
     where = ", ".join(_name_setting(best, axis) for axis in info.axes)
     settings = [_name_setting(best, name) for name in _SETTINGS if name not in info.axes]
     subject = [", ".join([*settings, DECODE_WORDS[info.settings["decode"]]])]
@@ -105,10 +106,10 @@ def answer_simulation(cells: Sequence[Cell], info: SimulationInfo, most: int) ->
     cell_count, op_count = format_count(len(cells), "cell"), format_count(info.ops, "op")
     return Answer(
         title=f"{info.trace}: {cell_count} of {op_count} each",
-        sentence=f"{min(rates):.1%} to {max(rates):.1%} of prompt tokens hit, the most with"
+        sentence=f"{least:.1%} to {_rate(best):.1%} of prompt tokens hit, the most with"
         f" {where or 'these settings'}. Unlimited memory would hit {bound:.1%}.",
         subject=subject,
-        tables=[_tabulate(cells[:most], rates, info, len(cells) - most)],
+        tables=[_tabulate(cells[:most], most_hits, info, len(cells) - most)],
         source="plans, without I/O",
         data={**msgspec.to_builtins(info), "cells": cells},
     )
@@ -116,27 +117,41 @@ def answer_simulation(cells: Sequence[Cell], info: SimulationInfo, most: int) ->
 
 def _tabulate(
     shown: Sequence[Cell],
-    rates: Sequence[float],
+    most_hits: Sequence[Cell],
     info: SimulationInfo,
     hidden: int,
 ) -> Table:
-    """Return the cells shown; a star marks the highest of the rates of all."""
+    """Return the cells shown; a star marks those that hit the most."""
     measures = [name for name in _MEASURES if any(cell.get(name) for cell in shown)]
     rows = [
         [*(_name_value(cell[axis]) for axis in info.axes), *(_convert(cell[name], name) for name in measures)]
         for cell in shown
     ]
-    # No star if all cells are alike.
-    best = max(rates) if min(rates) < max(rates) else None
     heads = [Column(_SETTINGS.get(axis, axis)) for axis in info.axes]
     return Table(
         title="Plans",
         name="cells",
         columns=[*heads, *(_MEASURES[name] for name in measures)],
         rows=rows,
-        notes=[*([format_count(hidden, "more cell")] if hidden > 0 else []), *_LEGEND],
-        marked=frozenset(at for at in range(len(shown)) if rates[at] == best),
+        notes=[
+            *([format_count(hidden, "more cell")] if hidden > 0 else []),
+            *(text for name, text in _LEGEND.items() if name in measures),
+            f"*: the highest hit rate, {FUTURE} left out. Each column of the file carries its definition.",
+        ],
+        marked=frozenset(at for at, cell in enumerate(shown) if len(most_hits) < len(shown) and cell in most_hits),
     )
+
+
+def _find_most_hits(cells: Sequence[Cell]) -> list[Cell]:
+    """Return the cells that hit the most, of those whose policy an engine could have."""
+    # The optimum is a bound, not a choice; alone it is still worth a look.
+    possible = [cell for cell in cells if FUTURE not in str(cell["policy"])] or cells
+    most = max(map(_rate, possible))
+    return [cell for cell in possible if _rate(cell) == most]
+
+
+def _rate(cell: Cell) -> float:
+    return float(cell["hit_rate_tokens"] or 0)
 
 
 def _convert(value: CellValue, name: str) -> CellValue:

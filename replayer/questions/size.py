@@ -125,6 +125,7 @@ class Sized(msgspec.Struct, frozen=True, kw_only=True):
         halved: name of that tier, cpu or nvme.
         cliff: index in `curve` of the size whose halving loses the most.
         halves: the same search on half of the trace.
+        as_served: the chosen sizes in the order of `replayer plan`, if the search has another.
         break_even: loading against computing again; None if a rate is unknown, or nothing is loaded.
         plans: number of plans made.
     """
@@ -138,6 +139,7 @@ class Sized(msgspec.Struct, frozen=True, kw_only=True):
     halved: str = "cpu"
     cliff: int | None = None
     halves: OnHalves | None = None
+    as_served: Judged | None = None
     break_even: BreakEven | None = None
     plans: int = 0
 
@@ -154,9 +156,15 @@ class Sizing:
         self._wanted = planner.wanted
         self._judge = planner.judge
 
-    def find(self) -> Sized:
-        """Return the sizes."""
-        return msgspec.structs.replace(self._find(), plans=len(self._planner.made))
+    def find(self, served: SizePlanner | None = None) -> Sized:
+        """Return the sizes; `served` plans in the order of `replayer plan`."""
+        sized = self._find()
+        as_served = None
+        if served is not None and sized.chosen is not None:
+            cpu, nvme = sized.chosen.cpu_gib, sized.chosen.nvme_gib
+            as_served = served.judge(MemorySize(Decimal(cpu), None if nvme is None else Decimal(nvme)))
+        plans = len(self._planner.made) + (as_served is not None)
+        return msgspec.structs.replace(sized, as_served=as_served, plans=plans)
 
     def _find(self) -> Sized:
         # Every tier holds all objects, and never evicts.

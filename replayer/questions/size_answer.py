@@ -8,7 +8,7 @@ import msgspec
 
 from replayer.planning.counts import GIB
 from replayer.questions.plan import describe_decode
-from replayer.questions.size import BreakEven, OnHalves, Sized
+from replayer.questions.size import BreakEven, Sized
 from replayer.questions.sizes import Judged, SizePlanner, Wanted
 from replayer.record.options import By
 from views.answer import Answer, Axis, Cell, Chart, Column, DoubtLine, Figure, Rule, Table
@@ -66,7 +66,7 @@ def answer_size(sized: Sized, planner: SizePlanner, model: str) -> Answer:
         ],
         tables=[*answer.tables, curve],
         charts=[_draw_curve(sized, curve, wanted)],
-        doubts=[] if sized.halves is None else [_doubt(sized.halves)],
+        doubts=list(_list_doubts(sized)),
     )
 
 
@@ -173,14 +173,21 @@ def _explain_failure(sized: Sized, wanted: Wanted) -> str:
     return f"No size reaches the targets, though a cache that never evicts hits {bound}: {closest}."
 
 
-def _doubt(halves: OnHalves) -> DoubtLine:
-    """Say how sizes of the first half do on the second."""
-    first, second = _name(halves.first), _name(halves.second)
-    return DoubtLine(
-        headline="another hour may differ",
-        text=f"the first half of the requests alone asks for {first}; on the second: {second}",
-        advice="size on a longer log",
-    )
+def _list_doubts(sized: Sized) -> Iterator[DoubtLine]:
+    """Say how sizes of the first half do on the second, and the sizes found in another order."""
+    if sized.halves is not None:
+        first, second = _name(sized.halves.first), _name(sized.halves.second)
+        yield DoubtLine(
+            headline="another hour may differ",
+            text=f"the first half of the requests alone asks for {first}; on the second: {second}",
+            advice="size on a longer log",
+        )
+    if sized.as_served is not None and sized.as_served.missed:
+        yield DoubtLine(
+            headline="too small in a server's order",
+            text=f"in the order of a server, in which `replayer plan` plans, {_name(sized.as_served)}",
+            advice="pass --order reference, which sizes in that order, or take more",
+        )
 
 
 def _describe_break_even(weighed: BreakEven | None) -> list[str]:

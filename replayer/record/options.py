@@ -34,6 +34,8 @@ Policy = Literal[
 ]
 POLICIES: Final[tuple[Policy, ...]] = get_args(Policy)
 """The policies by which a tier evicts; in the order of the compiled core's table."""
+FUTURE: Final[Policy] = "belady"
+"""A policy that knows the future: no engine has it, so its cells are never chosen."""
 By = Literal["ops", "tokens", "requests"]
 """What a hit rate counts: reads, prompt tokens, or requests all of whose reads hit."""
 BYS: Final[tuple[By, ...]] = get_args(By)

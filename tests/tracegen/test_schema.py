@@ -126,6 +126,7 @@ ALTERED: dict[str, Any] = {
     "seed": True,
     "part": {"index": 0, "of": 0},
     "counts": {"users": True},
+    "fingerprint": "",
 }
 """Values that an entry of the metadata does not take; its refusal names it."""
 REFUSALS: dict[str, tuple[Any, str]] = {

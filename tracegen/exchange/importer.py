@@ -26,7 +26,7 @@ from tracegen.formats.rows import Call
 from tracegen.recipes.recipe import Qos
 from tracegen.workload.ops import Requests
 
-OBJECTS_PER_BATCH: Final = 1 << 18
+OBJECTS_PER_BATCH: Final = 1 << 16  # their ops take some hundred times as many bytes of memory
 
 
 class WaitingRequest(NamedTuple):

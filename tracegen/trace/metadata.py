@@ -78,6 +78,8 @@ def read_metadata(path: Path, raw: Mapping[bytes, bytes]) -> Metadata:
         raise _improper(path, str(error)) from None
     if metadata.part and metadata.part["index"] >= metadata.part["of"]:
         raise _improper(path, "`index` must be below `of` - at `$.part`")
+    if not metadata.fingerprint:
+        raise _improper(path, "it is missing - at `$.fingerprint`")
     return metadata
 
 

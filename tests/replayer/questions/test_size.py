@@ -63,6 +63,20 @@ def test_sizes_reproduce_in_a_plan(trace: Path) -> None:
     assert sum(content["hits"].values()) == content["reads"] * chosen["hit_rate"]
 
 
+def test_sizes_are_judged_in_the_order_of_plans_too(tmp_path: Path) -> None:
+    """A trace of users, whose plan has the order of a server: its hits are those of `replayer plan`."""
+    chat = tmp_path / "chat.parquet"
+    assert here("tracegen", "generate", "chat", "--users", 5, "--duration", 60, "-o", chat).returncode == 0
+    found = sized(chat, "--hit-rate", "60%", "--storage-capacity-gb", 0)
+    flags = ["--cpu-mem-gb", found["chosen"]["cpu_gib"], "--storage-capacity-gb", 0, "--set", "headroom=1"]
+    planned = json.loads(here("replayer", "plan", chat, *MODEL, *flags, "--json").stdout)
+    served = found["as_served"]
+    assert served["hit_rate"] == pytest.approx(planned["hit_rate_tokens"])
+    assert served["hit_rate"] != found["chosen"]["hit_rate"]
+    is_doubted = any(doubt["headline"].startswith("too small") for doubt in found["doubts"])
+    assert is_doubted == (served["hit_rate"] < 0.6)
+
+
 def test_engines_have_sizes_of_their_own(trace: Path) -> None:
     words = (trace, "--hit-rate", 1, "--by", "ops")
     assert sized(*words, "--storage-capacity-gb", 0, "--arrangement", "mlperf")["chosen"]["hit_rate"] == 1.0
