@@ -85,11 +85,13 @@ class Comparison:
         baseline: the system to which all are compared.
         trials: valid trials of each system.
         pairs: the other systems: the fastest first, those without a ratio last.
+        asked: the metrics that were asked for by name.
     """
 
     baseline: str
     trials: dict[str, list[Trial]]
     pairs: list[Pair]
+    asked: Sequence[str] = ()
 
     @property
     def compared(self) -> list[Pair]:
@@ -147,7 +149,7 @@ def compare_systems(
             pairs.append(Pair(name, baseline, error.problem))
     # The ratio of equal work ranks, as rates over own windows divide different work.
     ordered = sorted(pairs, key=lambda pair: (pair.speed is None, -(pair.speed or 0.0)))
-    return Comparison(baseline, {system: list(own) for system, own in trials.items()}, ordered)
+    return Comparison(baseline, {system: list(own) for system, own in trials.items()}, ordered, metrics or ())
 
 
 def _find_varied(systems: Systems, *, is_any_load: bool) -> list[str]:

@@ -1,6 +1,6 @@
 """A comparison in plain words: the verdicts, and one sentence from the ratios alone."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from analysis.comparison.compare import Comparison, Pair
@@ -51,7 +51,7 @@ def describe_comparison(comparison: Comparison) -> str:
     """Say in a sentence what a comparison shows."""
     compared = comparison.compared
     if len(comparison.pairs) == 1 or len(compared) == 1:
-        return describe_pair((compared or comparison.pairs)[0])
+        return describe_pair((compared or comparison.pairs)[0], comparison.asked)
     known = [pair for pair in compared if pair.speed is not None]
     if not known:
         return f"No other system can be compared with {comparison.baseline}."
@@ -65,11 +65,11 @@ def describe_comparison(comparison: Comparison) -> str:
     return say_ratios({}, (f"{start}: {'; '.join(clauses)}", *remarks))
 
 
-def describe_pair(pair: Pair) -> str:
+def describe_pair(pair: Pair, asked: Sequence[str] = ()) -> str:
     """Say in a sentence how a system differs from the baseline, as far as intervals show it."""
     if pair.why:
         return f"{pair.name} is not compared with {pair.baseline}: {pair.why}."
-    said = sorted(_choose_said(pair), key=lambda ratio: ratio.verdict != "apart")
+    said = sorted(_choose_said(pair, asked), key=lambda ratio: ratio.verdict != "apart")
     claims: dict[str, list[tuple[str, str]]] = {}
     for ratio in said:
         phrase = PHRASES.get(ratio.metric) or describe(ratio.metric).label
@@ -105,14 +105,14 @@ def _list_remarks(pair: Pair, count: int) -> Iterator[str]:
         yield f"{where}the load, not the drive, limits"
 
 
-def _choose_said(pair: Pair) -> list[Ratio]:
-    """Return the ratios of PHRASES and those judged, of enough samples; equal work if none has."""
+def _choose_said(pair: Pair, asked: Sequence[str]) -> list[Ratio]:
+    """Return the ratios of PHRASES, judged, or asked for, of enough samples; equal work if none has."""
     # What was not judged is in the table; a sentence would make a claim of it.
     judged = (name for name, one in pair.ratios.items() if one.verdict in ("apart", "not apart"))
     trials = [trial for one in pair.measured for own in one.metrics.values() for trial in own]
     known = [
         ratio
-        for name in dict.fromkeys((*PHRASES, *judged))
+        for name in dict.fromkeys((*PHRASES, *asked, *judged))
         if (ratio := pair.ratios.get(name)) and ratio.better and ratio.ratio is not None
         if name == EQUAL_WORK or not any(is_thin(name, trial) for trial in trials)
     ]

@@ -1,6 +1,7 @@
 """`replayer sweep`: replay the cases of a TOML file, each in several trials."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -98,6 +99,8 @@ def sweep(
 
     chosen = choose_means(means.pop("predict"), means.pop("speed"), **means)
     loaded = load_sweep(find_sweep(grid), 1 if chosen.system else trials, overrides, names)
+    if chosen.system:  # a computed clock has no device that comes to rest
+        loaded = replace(loaded, pause_s=0)
     # All of them before the first replay: the last case may be hours away.
     for case in loaded.cases:
         chosen.check_flags(case.flags)
@@ -126,7 +129,7 @@ def _answer_sweep(sweep: "Sweep", left_out: Mapping[str, str], output: Path, *, 
     heads = ("case", "trace", "settings and flags")
     return Answer(
         title=f"Sweep in {output}",
-        subject=[f"trials interleaved, {sweep.pause_s:g} s of pause before each replay"],
+        subject=[f"trials interleaved, {sweep.pause_s:g} s of pause between replays"],
         sentence=f"{made}: {_describe_time(sweep)}." if is_planned else f"{output}: {made}, complete.",
         tables=[Table(title="Cases", name="cases", columns=[*map(Column, heads)], rows=rows)],
         next=[] if is_planned else [f"analysis report {output} -o report.html"],

@@ -236,8 +236,7 @@ class Series:
         if status == "complete":
             return directory
         # After the status: a series that continues does not pause before trials it has.
-        if self._means.system is None:  # a computed clock needs no rest
-            self._rest(pause_s, name)
+        self._rest(pause_s, name)
         directory.parent.mkdir(parents=True, exist_ok=True)
         log = directory.with_name(f"log-{directory.name}.txt")
         if status == "failed":

@@ -30,10 +30,10 @@ def shows_rates(text: str) -> object:
 
 
 def test_a_run_on_a_terminal(endless: Path, tmp_path: Path) -> None:
-    """Rates, hit rate, moves in flight, time left; then the drain; at the end they are erased."""
+    """Rates, moves in flight, time left; then the drain; at the end they are erased."""
     flags = (*SLOWER, "--duration", "3", "--set", "drain=2", "--pace", "closed")
     terminal = begin(endless, tmp_path, *flags, columns=60)
-    text = terminal.wait_for(lambda text: shows_rates(text) and "hit rate 0.0%" in text)
+    text = terminal.wait_for(lambda text: shows_rates(text) and re.search(r"in flight .*queued", text))
     frame = text[text.index("\nreplaying") :]
     assert max(map(len, frame.splitlines())) <= 60
     assert re.search(r"00:0[0-3] of 00:03, 00:0[0-3] left", text)
@@ -44,7 +44,7 @@ def test_a_run_on_a_terminal(endless: Path, tmp_path: Path) -> None:
     assert picture.unknown == []
     last = picture.text().splitlines()[-1]
     assert re.match(re.escape(f"{tmp_path}/run: complete, "), last)
-    assert "hit rate" not in picture.text(), "only lines stay"
+    assert "in flight" not in picture.text(), "only lines stay"
 
 
 def test_ctrl_c_gives_the_terminal_back(endless: Path, tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_ctrl_c_gives_the_terminal_back(endless: Path, tmp_path: Path) -> None:
     assert terminal.end() == 130
     picture = terminal.picture
     assert picture.text().splitlines()[-1].startswith(f"Interrupted. {tmp_path}/run holds what was done;")
-    assert "hit rate" not in picture.text()
+    assert "in flight" not in picture.text()
     assert info(tmp_path / "run")["status"] == "incomplete"
 
 
