@@ -20,6 +20,7 @@ from tracegen.errors import format_count
 from views.answer import Answer, Cell, Column, Table
 from views.numbers import format_number
 
+_NAMED: Final = 3  # differences that the sentence names
 _WHY: Final = {
     "VALID": "complete, no move failed, log and plan agree",
     "VALID PREDICTION": "complete, log and plan agree; nothing was measured",
@@ -189,7 +190,8 @@ def _list_notes(summaries: Sequence[Summary]) -> list[str]:
 def compare_work(summaries: Sequence[Summary]) -> str:
     """Say whether runs did equal work."""
     first, unlike = summaries[0], find_differences(summaries)
-    said = f"different work: {', '.join(unlike)} differ"
+    more = f" and {len(unlike) - _NAMED} more" if len(unlike) > _NAMED else ""
+    said = f"different work: {', '.join(unlike[:_NAMED])}{more} differ"
     if not unlike:
         trace, plan = str(first.trace_fingerprint)[:12], str(first.plan_fingerprint)[:12]
         said = f"same work: trace {trace}…, plan {plan}… and every count are equal, only times differ"

@@ -129,7 +129,11 @@ def _answer_sweep(sweep: "Sweep", left_out: Mapping[str, str], output: Path, *, 
     heads = ("case", "trace", "settings and flags")
     return Answer(
         title=f"Sweep in {output}",
-        subject=[f"trials interleaved, {sweep.pause_s:g} s of pause between replays"],
+        subject=[
+            f"trials interleaved, {sweep.pause_s:g} s of pause between replays"
+            if sweep.pause_s
+            else "trials interleaved"
+        ],
         sentence=f"{made}: {_describe_time(sweep)}." if is_planned else f"{output}: {made}, complete.",
         tables=[Table(title="Cases", name="cases", columns=[*map(Column, heads)], rows=rows)],
         next=[] if is_planned else [f"analysis report {output} -o report.html"],
