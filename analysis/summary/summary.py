@@ -166,7 +166,7 @@ def _finite(value: Any) -> Any:
 
 
 def find_differences(summaries: Sequence[Summary]) -> list[str]:
-    """Return the names under which runs did unlike work: fingerprints, conditions and every count of the work."""
+    """Return the names under which runs did unlike work: fingerprints, conditions, then counts of the work."""
     first, *others = [summary.to_json() for summary in summaries]
     counts = [name for name, metric in CATALOGUE.items() if metric.is_equal_work]
-    return sorted({name for name in (*SAME_WORK, *counts) for other in others if other.get(name) != first.get(name)})
+    return [name for name in (*SAME_WORK, *counts) if any(other.get(name) != first.get(name) for other in others)]

@@ -54,14 +54,14 @@ def count_fields() -> dict[str, int]:
 
 
 LIMITS: dict[str, tuple[Callable[[], int], int]] = {
-    "syntax nodes of the packages": (lambda: len(CODE.nodes), 299_659),
-    "syntax nodes of the tests": (lambda: count_nodes(TESTS), 331_632),
-    "lines of Python and C": (lambda: count_lines([*MODULES, *C_FILES]), 52_976),
-    "lines of tests": (lambda: count_lines(TESTS), 37_088),
-    "modules": (lambda: len(MODULES), 332),
-    "folders with modules": (lambda: len({path.parent for path in MODULES}), 45),
+    "syntax nodes of the packages": (lambda: len(CODE.nodes), 270_725),
+    "syntax nodes of the tests": (lambda: count_nodes(TESTS), 288_526),
+    "lines of Python and C": (lambda: count_lines([*MODULES, *C_FILES]), 47_890),
+    "lines of tests": (lambda: count_lines(TESTS), 32_585),
+    "modules": (lambda: len(MODULES), 312),
+    "folders with modules": (lambda: len({path.parent for path in MODULES}), 41),
     "words in docs/*.md": (count_words_of_docs, 42_000),
-    "functions that align text or format a number": (lambda: len(find_formatters()), 36),
+    "functions that align text or format a number": (lambda: len(find_formatters()), 12),
     "fields of the largest class": (lambda: max(count_fields().values()), 21),
 }
 
@@ -73,9 +73,9 @@ def test_nothing_weighs_more_than_its_limit(name: str) -> None:
 
 
 def test_comments_say_why() -> None:
-    """At least 1.2 comments in 100 lines; those that switch a check off do not count."""
+    """At least 2.5 comments in 100 lines; those that switch a check off do not count."""
     comments = 0
     for path in MODULES:
         for token in tokenize.generate_tokens(io.StringIO(path.read_text()).readline):
             comments += token.type == tokenize.COMMENT and not re.match(r"# (noqa|type:)\S*( \w+)?$", token.string)
-    assert comments / count_lines(MODULES) >= 0.012
+    assert comments / count_lines(MODULES) >= 0.025
