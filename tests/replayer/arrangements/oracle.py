@@ -83,7 +83,7 @@ class Planner:
         return [tier for tier in self.tiers if key in tier.held]
 
     def admits(self, tier: Tier, key: int) -> bool:
-        return tier.rules["admit_touches"] == 1 or tier.counts.get(key, 0) >= tier.rules["admit_touches"]
+        return bool(tier.counts.get(key, 0) >= tier.rules["admit_touches"] or tier.rules["admit_touches"] == 1)
 
     def target(self, key: int) -> Tier | None:
         """The tier that a store takes."""

@@ -145,7 +145,7 @@ class Evictions:
         self.tier.inside.remove(key)
 
 
-def exact_share(share: float, of: int) -> int:
+def exact_share(share: object, of: int) -> int:
     """Floor of share × of; the share is the decimal number that the table writes."""
     return int(Decimal(str(share)) * of // 1)
 
