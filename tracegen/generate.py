@@ -46,9 +46,7 @@ def generate(
     recipe: Recipe,
     output: Path,
     *,
-    shard: tuple[int, int] | None = None,
     jobs: int = 1,
-    part_ops: int = 0,
     force: bool = False,
     progress: Progress = ignore_progress,
 ) -> Metadata:
@@ -59,9 +57,7 @@ def generate(
     Args:
         recipe: the resolved recipe.
         output: the trace.
-        shard: (i, n) writes the i-th of n shards, divided by users, for `merge`; i counts from 0.
         jobs: number of processes.
-        part_ops: write a folder of files with this many ops each; 0 writes one file.
         force: replace the output.
         progress: shows the progress of reading texts and of writing requests.
 
@@ -71,16 +67,15 @@ def generate(
         ToolError: one of the processes died.
     """
     check_sources(recipe)
-    metadata = _describe(recipe, shard)
-    users = recipe.users + recipe.documents  # documents are users, too
-    jobs = min(jobs, users)
-    with TraceWriter(output, metadata, force=force, part_ops=part_ops) as writer:
+    metadata = _describe(recipe)
+    jobs = min(jobs, recipe.users + recipe.documents)  # documents are users, too
+    with TraceWriter(output, metadata, force=force) as writer:
         sources = open_sources(recipe, metadata, progress)
         cut = survey(recipe, sources)
         if jobs > 1:
             stream = generate_in_processes(recipe, sources, cut, jobs)
         else:
-            stream = batches(recipe, sources, shard or (0, 1), cut)
+            stream = batches(recipe, sources, (0, 1), cut)
         requests = 0
         with progress("writing", "req", recipe.requests or None) as advance:
             for batch in stream:
@@ -89,11 +84,12 @@ def generate(
                 advance(begun - requests)
                 requests = begun
         if not writer.ops:
-            raise _explain_empty_trace(recipe, shard, users)
+            subject = f"recipe key duration_s = {recipe.duration_s}"
+            raise InputError("no request arrives before then", "allow more time", subject=subject)
     return metadata
 
 
-def _describe(recipe: Recipe, shard: tuple[int, int] | None) -> Metadata:
+def _describe(recipe: Recipe) -> Metadata:
     """Make the metadata of a recipe's trace, before its sources are opened."""
     # Phrases and chunks can follow any prompt, so their blocks do not identify what is before them.
     is_chained = bool(recipe.block_tokens and not recipe.common.share and not recipe.retrieves)
@@ -103,20 +99,11 @@ def _describe(recipe: Recipe, shard: tuple[int, int] | None) -> Metadata:
         generator=f"kv-tier-bench {version('kv-tier-bench')}",
         block_tokens=recipe.block_tokens or None,
         prefix_chained=is_chained,
-        part=None if shard is None else {"index": shard[0], "of": shard[1]},
     )
 
 
-def _explain_empty_trace(recipe: Recipe, shard: tuple[int, int] | None, users: int) -> InputError:
-    if shard is not None and shard[0] >= users:
-        problem = f"shard {shard[0]} of {shard[1]} has no user"
-        return InputError(problem, "merge the others without it")
-    subject = f"recipe key duration_s = {recipe.duration_s}"
-    return InputError("no request arrives before then", "allow more time", subject=subject)
-
-
 def batches(recipe: Recipe, sources: list[Source], shard: tuple[int, int], cut: TraceEnd | None) -> Iterator[Columns]:
-    """Yield the ops of shard (i, n) of a recipe, up to the end that `survey` found, for a merge or a writer."""
+    """Yield the ops of shard (i, n) of a recipe, up to the end that `survey` found, as `merge_shards` takes them."""
     schedule = Schedule(recipe, sources, shard, cut)
     users = list_users(recipe, sources, shard, cut)
     token_ns = milliseconds_to_ns(recipe.decode_token_ms)

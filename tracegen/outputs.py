@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -19,17 +18,8 @@ _NAME_MAX: Final = 100  # characters of the output's name in a partial name
 class TraceOutput:
     """A trace to write."""
 
-    path: Path  # the file, or with `part_ops` the folder
+    path: Path
     force: bool = False  # replace an existing trace
-    part_ops: int = 0  # ops per file of a folder; 0 writes one file
-
-
-def remove(path: Path) -> None:
-    """Remove a file or folder, if it exists."""
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
 
 
 class PartialOutput:
@@ -40,7 +30,7 @@ class PartialOutput:
         number = 0
         while (partial := self._name(number)).exists():
             number += 1
-        self.path = partial  # free; the caller makes the file or folder
+        self.path = partial  # free; the caller makes the file
         _UNFINISHED.add(partial)
 
     def _name(self, number: int) -> Path:
@@ -53,7 +43,7 @@ class PartialOutput:
 
     def discard(self) -> None:
         """Remove the partial output, if it exists."""
-        remove(self.path)
+        self.path.unlink(missing_ok=True)
 
 
 def remove_unfinished() -> None:
@@ -64,7 +54,7 @@ def remove_unfinished() -> None:
     """
     for path in _UNFINISHED:
         with suppress(OSError):
-            remove(path)
+            path.unlink(missing_ok=True)
 
 
 def find_leftovers(path: Path) -> list[Path]:

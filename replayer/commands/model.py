@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from replayer.models.known import MODELS, find_model
-from replayer.models.layouts import BLOCK_TOKENS, Sharding
 from replayer.options.command_line import group_options
 from replayer.options.groups import make_options
 from replayer.options.plan_groups import ModelOptions
-from replayer.options.types import whole_number
 from tracegen.console.answers import AnswerOutput, answer_options
 from tracegen.console.commands import Name, command
 from tracegen.errors import format_count
@@ -24,18 +22,9 @@ if TYPE_CHECKING:
 @command(epilog="Example: replayer model gpt-oss-120b --tensor-parallel 2")
 @click.argument("name", required=False, metavar="[NAME|FILE]", type=Name(lambda: MODELS))
 @group_options(ModelOptions, without=("model",), flags=("tensor_parallel", "pipeline_parallel"))
-@click.option(
-    "--block-tokens",
-    type=whole_number(1, 1_000_000),
-    default=BLOCK_TOKENS,
-    show_default=True,
-    metavar="N",
-    help="Tokens of a vLLM block.",
-)
-@answer_options(example="-o model.html", content="the groups, the bytes and the units of engines")
+@answer_options(example="-o model.html", content="the groups and the bytes")
 def model(
     name: str | None,
-    block_tokens: int,
     output: AnswerOutput,
     **flags: Any,
 ) -> None:
@@ -44,12 +33,12 @@ def model(
     The model is a known name or a Hugging Face config.json. Without a name, prints the known names
     with their bytes per token.
     """
-    from replayer.models.description import describe_model
+    from replayer.models.description import Sharding, describe_model
 
     chosen = make_options(flags).model
     sharding = Sharding(chosen.kv_dtype, chosen.tensor_parallel, chosen.pipeline_parallel)
     wanted = list(MODELS.values()) if name is None else [find_model(name)]
-    described = [describe_model(one, sharding, block_tokens) for one in wanted]
+    described = [describe_model(one, sharding) for one in wanted]
     content = [asdict(one) for one in described]
     if name is None:
         output.show(_list_known(described), content=content)
@@ -74,18 +63,16 @@ def _answer(described: "ModelDescription") -> Answer:
     subject = [f"{described.layers} layers; {sharding.dtype}, {ranks}, {stages}"]
     if described.layers_without_cache:
         subject.append(f"{described.layers_without_cache} layers keep nothing, or share another layer's")
+    if described.vllm_block_tokens:
+        subject.append(f"blocks of vLLM have {described.vllm_block_tokens:,} tokens, so that a page holds a state")
     if described.counts_windows_in_full:
         subject.append("plans charge its windows in full under this name; pass its config.json otherwise")
-    units: list[list[Cell]] = [[one.tokens, one.rank_bytes, one.unit] for one in described.layouts]
     return Answer(
         title=described.name,
         subject=subject,
         sentence=f"a token takes {described.bytes_per_token:,} bytes on a rank of the largest stage",
         figures=_list_totals(described),
-        tables=[
-            _tabulate_groups(described.groups),
-            _tabulate("unit in vLLM, where it is known", ("tokens", "bytes", "unit"), units),
-        ],
+        tables=[_tabulate_groups(described.groups)],
     )
 
 

@@ -1,4 +1,4 @@
-"""A model's geometry in numbers: its groups, its bytes, and the units of engines."""
+"""A model's geometry in numbers: its groups, its bytes, and the block of vLLM if states raise it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,10 +7,25 @@ from typing import Final
 import numpy as np
 
 from replayer.models.geometry import LIMITED, GroupKind, KvGroup, Model
-from replayer.models.layouts import Sharding, UnitLayout, lay_out
 
 # Tokens of the sequences whose bytes are described.
 SEQUENCE_TOKENS: Final = (1_024, 131_072)
+_BLOCK_TOKENS: Final = 16  # vLLM's default; blocks that hold a state are multiples of it
+
+
+@dataclass(frozen=True)
+class Sharding:
+    """Division of a model among ranks, and the type of its keys and values.
+
+    Attributes:
+        dtype: type of keys and values.
+        tensor_parallel: number of ranks that share each layer.
+        pipeline_parallel: number of stages that share the layers.
+    """
+
+    dtype: str
+    tensor_parallel: int = 1
+    pipeline_parallel: int = 1
 
 
 @dataclass(frozen=True)
@@ -50,7 +65,8 @@ class ModelDescription:
         window: number of tokens that windowed layers keep; 0: no layer is charged as windowed.
         state_bytes_per_object: bytes of a checkpoint of all states.
         sequence_bytes: bytes of an object by its number of tokens.
-        layouts: vLLM's block, if it is known.
+        vllm_block_tokens: tokens of a block of vLLM that states raise; None: they do not, or it is
+            not known.
     """
 
     name: str
@@ -64,16 +80,11 @@ class ModelDescription:
     window: int
     state_bytes_per_object: int
     sequence_bytes: dict[int, int]
-    layouts: tuple[UnitLayout, ...]
+    vllm_block_tokens: int | None
 
 
-def describe_model(model: Model, sharding: Sharding, block_tokens: int) -> ModelDescription:
-    """Describe a model.
-
-    Args:
-        model: what is described.
-        sharding: among ranks.
-        block_tokens: tokens of a vLLM block.
+def describe_model(model: Model, sharding: Sharding) -> ModelDescription:
+    """Describe a model, divided among ranks.
 
     Raises:
         InputError: the model cannot be divided among that many ranks.
@@ -94,7 +105,7 @@ def describe_model(model: Model, sharding: Sharding, block_tokens: int) -> Model
         window=sizes.window,
         state_bytes_per_object=sizes.state,
         sequence_bytes=dict(zip(counts, lengths.tolist(), strict=True)),
-        layouts=tuple(lay_out(model, sharding, block_tokens)),
+        vllm_block_tokens=raise_block(model, sharding),
     )
 
 
@@ -110,3 +121,20 @@ def _describe_group(group: KvGroup, sharding: Sharding) -> GroupDescription:
         bytes_per_token=0 if is_state else layers * each,
         state_bytes=layers * each if is_state else 0,
     )
+
+
+def raise_block(model: Model, sharding: Sharding) -> int | None:
+    """Return the tokens of a block of vLLM whose page of a layer is no smaller than a layer's state.
+
+    None where no layer has a state, or vLLM cannot make all pages equal: then the block is not known.
+    """
+    sizes: dict[bool, set[int]] = {True: set(), False: set()}  # of states, and of tokens
+    for group in model.groups:
+        is_state = group.cache.kind == "state"
+        sizes[is_state].add(group.cache.rank_bytes(sharding.dtype, sharding.tensor_parallel))
+    has_latents = any(group.cache.kind == "latent" for group in model.groups)
+    has_two_caches = any(len(layer) > 1 for layer in model.layers)
+    if not sizes[True] or len(sizes[False]) != 1 or has_latents or has_two_caches:
+        return None
+    (token_bytes,) = sizes[False]
+    return _BLOCK_TOKENS * -(-max(sizes[True]) // (_BLOCK_TOKENS * token_bytes))

@@ -32,7 +32,6 @@ def test_the_geometry_is_printed_in_integers() -> None:
     rows = [line.split() for line in shown("openai/gpt-oss-120b", "--tensor-parallel", 2).splitlines()]
     assert "window 18 128 1,024 18,432 –".split() in rows
     assert "object of 131,072 tokens, in bytes 4,831,838,208".split() in rows
-    assert "16 294,912 block, 18 layers; groups: 1 window + 1 full".split() in rows
 
 
 def test_all_names_are_listed_without_one() -> None:
@@ -49,7 +48,6 @@ def test_all_names_are_listed_without_one() -> None:
         (["gpt9"], "--model gpt9"),
         (["qwen3-8b", "--tensor-parallel", 3], "--tensor-parallel 3"),
         (["qwen3-8b", "--pipeline-parallel", 37], "does not fit the 36 layers"),
-        (["qwen3-8b", "--block-tokens", 0], "--block-tokens"),
     ],
 )
 def test_wrong_arguments_are_refused(arguments: list[object], words: str) -> None:

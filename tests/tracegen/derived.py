@@ -1,10 +1,9 @@
-"""Derived traces and shards, written and read."""
+"""Derived traces, written and read."""
 
 from pathlib import Path
 
 from tests.support import traces
 from tracegen.derive.derivation import Derivation
-from tracegen.generate import generate
 from tracegen.recipes.recipe import Mix, Rag, Recipe
 from tracegen.schema import Columns, Trace
 from tracegen.trace.writing import TraceWriter
@@ -23,11 +22,3 @@ def write_derivation(path: Path, derivation: Derivation) -> Trace:
 
 def read_ops(trace: Trace) -> Columns:
     return traces.joined(list(trace.batches()))
-
-
-def make_shards(folder: Path, recipe: Recipe, count: int) -> list[Trace]:
-    paths = [folder / f"{number}.parquet" for number in range(count)]
-    for number, path in enumerate(paths):
-        generate(recipe, path, shard=(number, count), force=True)
-        assert not Trace(path).violations().problems
-    return [Trace(path) for path in paths]

@@ -124,7 +124,6 @@ def test_altered_ops_and_altered_counts_are_seen(tmp_path: Path, good: Columns) 
 
 ALTERED: dict[str, Any] = {
     "seed": True,
-    "part": {"index": 0, "of": 0},
     "counts": {"users": True},
     "fingerprint": "",
 }
@@ -135,6 +134,7 @@ REFUSALS: dict[str, tuple[Any, str]] = {
         f"version {version}": (lambda t, m, new={"format_version": version}: (t, m | new), reason)
         for version, reason in ((2, "format 2, but this release reads 1"), (0, "is damaged"), (True, "is damaged"))
     },
+    "a shard of an earlier release": (lambda t, m: (t, m | {"part": {"index": 0, "of": 2}}), "one shard"),
     "a list as metadata": (lambda t, _: (t, [1]), "metadata is damaged"),
     "metadata cut short": (lambda t, _: (t, {"format_version": 1}), "`seed`"),
     "one column twice": (lambda t, m: (t.append_column("key", t["key"]), m), "has 2 columns key"),

@@ -1,6 +1,5 @@
-"""Shards: merged, they are the trace of a single process."""
+"""The shards of processes: merged, they are the trace of a single one."""
 
-import json
 import os
 import signal
 import subprocess
@@ -13,12 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.support.command_line import Run, sentence
 from tests.support.workloads import recipes
-from tests.tracegen.derived import RECIPE, make_shards, write_derivation
-from tracegen.derive.merge import merge, merge_shards
-from tracegen.describe.info import compare_traces
-from tracegen.errors import InputError
+from tests.tracegen.derived import RECIPE
+from tracegen.derive.merge import merge_shards
 from tracegen.generate import batches, generate, open_sources
 from tracegen.recipes.recipe import Mix, Persona, Prefix, Recipe
 from tracegen.schema import Fingerprint, Metadata, Trace
@@ -26,16 +22,11 @@ from tracegen.workload.schedule import Schedule, list_users, survey
 
 
 @pytest.mark.parametrize("block", [0, 64])
-def test_shards_and_jobs_give_the_single_process_trace(tmp_path: Path, block: int) -> None:
+def test_several_processes_make_the_trace_of_one(tmp_path: Path, block: int) -> None:
     recipe = replace(RECIPE, block_tokens=block, save_decode=bool(block))
     single = generate(recipe, tmp_path / "single.parquet")
-    merged = write_derivation(tmp_path / "merged.parquet", merge(make_shards(tmp_path, recipe, 4)[::-1]))
-    assert merged.metadata.fingerprint == single.fingerprint
-    assert merged.metadata.counts == single.counts
-    assert merged.metadata.recipe == json.loads(json.dumps(single.recipe))
-    jobs = generate(recipe, tmp_path / "jobs.parquet", jobs=2)
-    assert jobs.fingerprint == single.fingerprint
-    assert compare_traces(Trace(tmp_path / "jobs.parquet"), merged).data["equal"]
+    assert generate(recipe, tmp_path / "jobs.parquet", jobs=2) == single
+    assert Trace(tmp_path / "jobs.parquet").violations().count == 0
 
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
@@ -54,17 +45,6 @@ def test_the_shards_of_any_recipe_merge_to_the_whole(recipe: Recipe, count: int)
     assert prints[0] == prints[1]
 
 
-def test_shards_without_users_are_not_needed(run: Run, tmp_path: Path) -> None:
-    recipe = ["--set", "mix.personas=1", "--users", 1, "--requests", 50]
-    run("tracegen", "generate", *recipe, "--shard", "0/3", "-o", tmp_path / "0.parquet")
-    sentence(
-        run("tracegen", "generate", *recipe, "--shard", "1/3", "-o", tmp_path / "1.parquet", ok=False), "shard 1 of 3"
-    )
-    run("tracegen", "merge", tmp_path / "0.parquet", "-o", tmp_path / "t.parquet")
-    run("tracegen", "generate", *recipe, "-o", tmp_path / "whole.parquet")
-    assert "Equal: " in run("tracegen", "diff", tmp_path / "t.parquet", tmp_path / "whole.parquet").stdout
-
-
 @pytest.mark.parametrize(("seed", "users"), [(798, 3), (1284, 3), (1334, 3), (1374, 2)])
 def test_no_user_is_forgotten_while_another_has_no_session_left(seed: int, users: int) -> None:
     """One user has no session left, and no turn waits, before the other's next session: one in 400 recipes."""
@@ -80,23 +60,6 @@ def test_no_user_is_forgotten_while_another_has_no_session_left(seed: int, users
         for part in [(0, 1), *((user, users) for user in range(users))]
     ]
     assert counts[0] == sum(counts[1:])
-
-
-def test_shards_of_different_traces_are_refused(tmp_path: Path) -> None:
-    parts = make_shards(tmp_path, RECIPE, 3)
-    other = generate(replace(RECIPE, seed=1), tmp_path / "other.parquet", shard=(2, 3))
-    assert other.part == {"index": 2, "of": 3}
-    plain = generate(RECIPE, tmp_path / "plain.parquet")
-    assert plain.part is None
-    cases = {
-        "shard 1 of 3 is missing; make it with `shard=1/3`": [parts[0], parts[2]],
-        "both shard 0": [parts[0], parts[0], parts[1], parts[2]],
-        "shards of different traces": [parts[0], parts[1], Trace(tmp_path / "other.parquet")],
-        "merge only shards, or only whole traces": [parts[0], Trace(tmp_path / "plain.parquet")],
-    }
-    for words, chosen in cases.items():
-        with pytest.raises(InputError, match=words):
-            merge(chosen)
 
 
 @pytest.mark.parametrize(

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 @command(
-    short_help="Merge traces, or all shards of one.",
+    short_help="Merge traces.",
     epilog="Example: tracegen merge monday.parquet tuesday.parquet -o both.parquet",
 )
 @click.argument("traces", nargs=-1, required=True, type=TRACE_PATH)
 @add_output_flags
 def merge(traces: tuple[Path, ...], output: ReportedTrace) -> None:
-    """Merge TRACES on one clock: all shards of a trace, or whole traces, which share nothing."""
+    """Merge TRACES, which share nothing, on one clock."""
     from tracegen.derive.merge import merge as merge_traces
 
     _write(merge_traces([open_checked(path) for path in traces]), output)
@@ -111,7 +111,7 @@ def _write(derivation: "Derivation", output: ReportedTrace) -> None:
     from tracegen.trace.writing import TraceWriter
 
     metadata = derivation.metadata
-    with TraceWriter(output.path, metadata, force=output.force, part_ops=output.part_ops) as writer:
+    with TraceWriter(output.path, metadata, force=output.force) as writer:
         for batch in derivation.batches:
             writer.write(batch)
     report_trace(output, metadata)

@@ -1,7 +1,6 @@
 """The commands that make traces of recipes: generate and recipes."""
 
 import json
-import re
 from typing import Final
 
 import click
@@ -13,19 +12,6 @@ from tracegen.console.progress_bars import show_progress
 from tracegen.errors import InputError
 from tracegen.recipes import loading
 from tracegen.recipes.recipe import Recipe
-
-
-def _parse_shard(_ctx: click.Context, _param: click.Parameter, text: str | None) -> tuple[int, int] | None:
-    if text is None:
-        return None
-    match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text, re.ASCII)
-    index, count = map(int, match.groups()) if match else (0, 0)
-    if index >= count:
-        problem = "not of the form I/N with I from 0 to N - 1"
-        remedy = "write it like 0/4"
-        raise InputError(problem, remedy, subject=text[:40], setting="shard")
-    return index, count
-
 
 _CONVERSATIONS: Final = {
     "sharegpt.path --sharegpt": "A file of conversations in ShareGPT's format.",
@@ -75,19 +61,12 @@ _WORKLOAD: Final = {
         show_default=True,
         help="Number of processes; the trace is the same.",
     ),
-    click.option(
-        "--shard",
-        metavar="I/N",
-        callback=_parse_shard,
-        help="Only shard I (from 0) of N, divided by users, for `merge`.",
-    ),
 )
 @add_output_flags
 def generate(
     recipe: str | None,
     settings: tuple[str, ...],
     jobs: int,
-    shard: tuple[int, int] | None,
     output: ReportedTrace,
     **flags: object,
 ) -> None:
@@ -98,22 +77,18 @@ def generate(
     """
     from tracegen.generate import generate as write_trace
 
-    if shard and jobs > 1:
-        raise InputError("`shard` makes one shard in one process", "leave out `jobs`")
     overrides = _parse_settings(settings) | drop_missing(flags)
     path = None if recipe is None else loading.find_recipe(recipe)
     resolved = loading.load_recipe(path, overrides)
     metadata = write_trace(
         resolved,
         output.path,
-        shard=shard,
         jobs=jobs,
-        part_ops=output.part_ops,
         force=output.force,
         progress=show_progress,
     )
     requests = metadata.counts["requests"]
-    if resolved.requests > requests and not shard:
+    if resolved.requests > requests:
         warn(f"{resolved.requests:,} requests were asked for, but the sources and the duration hold {requests:,}")
     report_trace(output, metadata)
 

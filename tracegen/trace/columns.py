@@ -11,12 +11,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 ROW_GROUP: Final = 1 << 18  # rows per Parquet row group
-SHARD_COLUMNS: Final = ("person", "shared")
-"""Extra int64 columns of a shard, which `merge` needs.
-
-`person` is the user's number in the whole trace. `shared` is the number of an object that sessions
-share, or -1.
-"""
 
 ENUMS: Final[dict[str, tuple[str, ...]]] = {
     "qos": ("interactive", "responsive", "batch"),

@@ -27,13 +27,6 @@ class SourceFile(TypedDict):
     digest: NotRequired[Any]
 
 
-class ShardNumber(TypedDict):
-    """The number of a shard, and of how many it is one."""
-
-    index: Annotated[int, msgspec.Meta(ge=0)]
-    of: Positive
-
-
 @dataclass
 class Metadata:
     """The metadata of a trace; JSON under the Parquet key-value entry `kv-trace`."""
@@ -50,7 +43,6 @@ class Metadata:
     # totals by name: ops, requests, …, and rows left out by their reasons
     counts: dict[str, int] = field(default_factory=dict)
     fingerprint: str = ""  # hash of the ops, in hexadecimal
-    part: ShardNumber | None = None  # `index` and `of` of a shard; None for a whole trace
     format_version: int = FORMAT_VERSION  # version of the trace format
 
 
@@ -76,8 +68,8 @@ def read_metadata(path: Path, raw: Mapping[bytes, bytes]) -> Metadata:
         metadata = msgspec.convert(values, Metadata)
     except ValueError as error:
         raise _improper(path, str(error)) from None
-    if metadata.part and metadata.part["index"] >= metadata.part["of"]:
-        raise _improper(path, "`index` must be below `of` - at `$.part`")
+    if values.get("part"):  # earlier releases wrote shards
+        raise InputError("it is one shard of a trace", "merge all with the release that wrote them", subject=path)
     if not metadata.fingerprint:
         raise _improper(path, "it is missing - at `$.fingerprint`")
     return metadata

@@ -105,17 +105,15 @@ class Trace:
         except (pl.exceptions.PolarsError, OSError) as error:
             raise InputError(f"{self.path} cannot be read ({_first_line(error)})", "copy it again") from None
 
-    def batches(self, size: int = BATCH_OPS, more: tuple[str, ...] = ()) -> Iterator[Columns]:
+    def batches(self, size: int = BATCH_OPS) -> Iterator[Columns]:
         """Yield the ops in order, `size` rows at a time, however the file groups its rows.
-
-        `more` names int64 columns to read besides those of the format.
 
         Raises:
             InputError: a page cannot be read, a value is null, or an enum holds an unknown word.
         """
         waiting: list[Columns] = []
         rows = 0
-        for batch in self._decoded_batches(size, [*SCHEMA.names, *more]):
+        for batch in self._decoded_batches(size):
             waiting.append(batch)
             rows += len(batch["op_id"])
             if rows >= size:
@@ -126,13 +124,13 @@ class Trace:
         if rows:
             yield split_rows(waiting, size)[0]
 
-    def _decoded_batches(self, size: int, names: list[str]) -> Iterator[Columns]:
+    def _decoded_batches(self, size: int) -> Iterator[Columns]:
         """Yield the rows in batches of at most `size`, as the files group them."""
         start = 0
         try:
             for file in self._files:
-                for batch in file.iter_batches(size, columns=names):
-                    yield {name: self._decode(batch.column(name), name, start) for name in names}
+                for batch in file.iter_batches(size, columns=SCHEMA.names):
+                    yield {name: self._decode(batch.column(name), name, start) for name in SCHEMA.names}
                     start += batch.num_rows
         except MemoryError:  # Arrow's is one of its exceptions, too
             raise
@@ -148,7 +146,7 @@ class Trace:
             raise InputError(f"{name} is null", remedy, subject=f"{self.path}, row {row}")
         if name not in ENUMS:
             values: NDArray[Any] = column.to_numpy()
-            return values.astype(DTYPES.get(name, np.int64), copy=False)
+            return values.astype(DTYPES[name], copy=False)
         words = column.dictionary if isinstance(column, pa.DictionaryArray) else column
         codes = pc.index_in(words, pa.array(ENUMS[name], words.type))
         if isinstance(column, pa.DictionaryArray):

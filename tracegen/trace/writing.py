@@ -1,7 +1,6 @@
-"""Trace files, written as one Parquet file or as a folder of parts."""
+"""Trace files, written in row groups while the ops are made."""
 
 import json
-import re
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,13 +15,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tracegen.errors import InputError
-from tracegen.outputs import PartialOutput, check_output, remove, write_failure
-from tracegen.trace.columns import DTYPES, ENUMS, ROW_GROUP, SCHEMA, SHARD_COLUMNS, Columns, split_rows
+from tracegen.outputs import PartialOutput, check_output, write_failure
+from tracegen.trace.columns import DTYPES, ENUMS, ROW_GROUP, SCHEMA, Columns, split_rows
 from tracegen.trace.metadata import METADATA_KEY, Fingerprint, Metadata
 
-SHARD_SCHEMA: Final = pa.schema([*SCHEMA, *(pa.field(name, pa.int64(), nullable=False) for name in SHARD_COLUMNS)])
 _TASKS_AHEAD: Final = 8  # batches that may wait for the writing thread
-_PART: Final = re.compile(r"part-\d{5}\.parquet")
 _IDS: Final = {"requests": "request_id", "sessions": "session_id", "users": "user_id", "keys": "key"}
 _ASCENDING: Final = ("op_id", "time_ns", "request_id", "session_id", "key")
 
@@ -31,19 +28,16 @@ class TraceWriter:
     """Writer of a trace, as a context manager.
 
     The trace appears under its name when the context ends without an exception. The writer completes
-    the metadata with counts and fingerprint; with its `part` set, the trace is a shard and keeps
-    SHARD_COLUMNS. With `part_ops` the trace is a folder, whose parts have this many ops or up to a
-    row group more.
+    the metadata with counts and fingerprint.
 
     Raises:
         InputError: the output exists already and `force` is false, or it cannot be written.
     """
 
-    def __init__(self, path: Path, metadata: Metadata, *, force: bool = False, part_ops: int = 0) -> None:
+    def __init__(self, path: Path, metadata: Metadata, *, force: bool = False) -> None:
         self.path = path
         self.metadata = metadata
-        self._part_ops = part_ops
-        check_output(path, force=force, is_replaceable=self._is_trace)
+        check_output(path, force=force)
         self._partial = PartialOutput(path)
         self._counts = dict.fromkeys(("ops", *_IDS, "tokens_generated"), 0)
         self._fingerprint = Fingerprint()
@@ -54,16 +48,10 @@ class TraceWriter:
         self._thread = ThreadPoolExecutor(1)
         self._tasks = deque[Future[None]]()
         try:
-            self._file = _PartFiles(self._partial.path, metadata.part is not None, part_ops)
+            self._file = _open_parquet(self._partial.path)
         except OSError as error:
             self._partial.discard()
             raise write_failure(path, error) from None
-
-    def _is_trace(self, path: Path) -> bool:
-        """Return whether `path` is of the kind to be written: a file, or a folder of only parts."""
-        if not (self._part_ops and path.is_dir()):
-            return path.is_file()
-        return all(file.is_file() and _PART.fullmatch(file.name) for file in path.iterdir())
 
     @property
     def ops(self) -> int:
@@ -76,7 +64,7 @@ class TraceWriter:
         Raises:
             InputError: the disk is full, or another batch could not be written.
         """
-        batch = {name: batch[name] for name in self._file.schema.names}
+        batch = {name: batch[name] for name in SCHEMA.names}
         self._submit(self._fingerprint.update, batch)
         self._counts["ops"] += len(batch["op_id"])
         self._counts["tokens_generated"] += int(batch["new_tokens"].sum(dtype=np.int64))
@@ -89,11 +77,15 @@ class TraceWriter:
             self._waiting = [rest]
             self._waiting_rows = len(rest["op_id"])
             for group in groups:
-                self._submit(self._file.write, group)
+                self._submit(self._write_group, group)
 
     def _submit(self, task: Callable[[Columns], None], batch: Columns) -> None:
         self._tasks.append(self._thread.submit(task, batch))
         self._wait_for_tasks(_TASKS_AHEAD)
+
+    def _write_group(self, batch: Columns) -> None:
+        arrays = [_to_arrow(name, batch) for name in SCHEMA.names]
+        self._file.write_table(pa.Table.from_arrays(arrays, schema=SCHEMA), row_group_size=ROW_GROUP)
 
     def _wait_for_tasks(self, limit: int) -> None:
         """Wait until at most `limit` tasks are left."""
@@ -124,65 +116,31 @@ class TraceWriter:
         self._wait_for_tasks(0)
         try:
             if self._waiting_rows:
-                self._file.write(split_rows(self._waiting, ROW_GROUP)[0])
+                self._write_group(split_rows(self._waiting, ROW_GROUP)[0])
             self.metadata.fingerprint = self._fingerprint.hexdigest()
             self.metadata.counts |= self._counts
-            self._file.close(json.dumps(asdict(self.metadata)))
-            if self._part_ops and self.path.exists():
-                remove(self.path)  # `check_output` has seen that it holds only parts
+            self._file.add_key_value_metadata({METADATA_KEY.decode(): json.dumps(asdict(self.metadata))})
+            self._file.close()
             self._partial.publish()
         except OSError as error:
             raise write_failure(self.path, error) from None
 
 
-class _PartFiles:
-    """The Parquet files of a trace: one, or with `part_ops` the parts of a folder."""
-
-    def __init__(self, path: Path, is_shard: bool, part_ops: int) -> None:
-        self.schema = SHARD_SCHEMA if is_shard else SCHEMA
-        self._path = path
-        self._part_ops = part_ops
-        self._parts = 0
-        self._ops = 0
-        if part_ops:
-            path.mkdir()
-        self._file = self._open()
-
-    def _open(self) -> pq.ParquetWriter:
-        path = self._path / f"part-{self._parts:05}.parquet" if self._part_ops else self._path
-        self._parts += 1
-        # Takes half the time and two thirds of the size of Parquet's defaults, which make a
-        # dictionary of every column.
-        others = [name for name in self.schema.names if name not in _ASCENDING]
-        encodings = dict.fromkeys(_ASCENDING, "DELTA_BINARY_PACKED")
-        return pq.ParquetWriter(
-            path.absolute(),  # Arrow takes a relative a:b for a URL
-            self.schema,
-            compression="zstd",
-            use_dictionary=others,
-            column_encoding=encodings,
-            write_statistics=False,  # they would stay in memory until the end, per row group
-        )
-
-    def write(self, batch: Columns) -> None:
-        """Write a row group, in another part if the last one is full."""
-        if self._part_ops and self._ops >= self._parts * self._part_ops:
-            self._file.close()
-            self._file = self._open()
-        self._ops += len(batch["op_id"])
-        arrays = [_to_arrow(name, batch) for name in self.schema.names]
-        table = pa.Table.from_arrays(arrays, schema=self.schema)
-        self._file.write_table(table, row_group_size=ROW_GROUP)
-
-    def close(self, metadata: str | None = None) -> None:
-        """Close the last file, with the trace's metadata if it is complete."""
-        if metadata is not None:
-            self._file.add_key_value_metadata({METADATA_KEY.decode(): metadata})
-        self._file.close()
+def _open_parquet(path: Path) -> pq.ParquetWriter:
+    # Takes half the time and two thirds of the size of Parquet's defaults, which make a
+    # dictionary of every column.
+    return pq.ParquetWriter(
+        path.absolute(),  # Arrow takes a relative a:b for a URL
+        SCHEMA,
+        compression="zstd",
+        use_dictionary=[name for name in SCHEMA.names if name not in _ASCENDING],
+        column_encoding=dict.fromkeys(_ASCENDING, "DELTA_BINARY_PACKED"),
+        write_statistics=False,  # they would stay in memory until the end, per row group
+    )
 
 
 def _to_arrow(name: str, batch: Columns) -> pa.Array:
     values = batch[name]
     if name in ENUMS:
         return pa.DictionaryArray.from_arrays(values.astype(np.int8), pa.array(ENUMS[name]))
-    return pa.array(values.astype(DTYPES.get(name, np.int64), copy=False))
+    return pa.array(values.astype(DTYPES[name], copy=False))

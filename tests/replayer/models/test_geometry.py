@@ -6,7 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replayer.models.caches import attention, delta_net, latent_attention, mamba1, mamba2
+from replayer.models.description import Sharding, raise_block
 from replayer.models.geometry import DTYPE_BYTES, Layer, Model, TokenBytes, split_layers
+from replayer.models.known import find_model
 from tracegen.errors import InputError
 
 WINDOW = 100
@@ -86,3 +88,24 @@ def test_ranks_share_heads_or_hold_copies() -> None:
 
 def test_an_object_without_tokens_has_no_state() -> None:
     assert TokenBytes(10, 5, 4, 1000).object_bytes(np.array([0, 1, 4, 6])).tolist() == [0, 1015, 1060, 1080]
+
+
+FULL, DELTA = attention(2, 256), delta_net(16, 128, 32, 128, kernel=4, state_bytes=4)
+BLOCKS: dict[str, tuple[Model, str, int | None]] = {
+    # Qwen3.5-4B: "Setting attention block size to 528 tokens"
+    "of 4 heads": (Model("", ((DELTA,), (DELTA,), (DELTA,), (attention(4, 256),)) * 8), "bf16", 528),
+    # Qwen3.5-35B-A3B: "Setting attention block size to 2096 tokens"
+    "fp8": (Model("", ((DELTA,), (DELTA,), (DELTA,), (FULL,)) * 10), "fp8", 2096),
+    "by name": (find_model("qwen3.5-27b"), "bf16", 784),
+    "without a state": (find_model("gemma-3-27b"), "bf16", None),
+    "pages that differ": (Model("", ((attention(2, 512),), (FULL,), (DELTA,))), "bf16", None),
+    "a state beside latents": (Model("", ((DELTA,), (latent_attention(576),))), "bf16", None),
+    "attention and a state in one layer": (Model("", ((FULL, DELTA),)), "bf16", None),
+}
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_a_block_of_vllm_holds_a_state_where_its_layout_is_known(name: str) -> None:
+    """The integers that vLLM prints when it starts."""
+    model, dtype, tokens = BLOCKS[name]
+    assert raise_block(model, Sharding(dtype)) == tokens
