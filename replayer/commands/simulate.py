@@ -1,6 +1,5 @@
 """`replayer simulate`: plan a grid of settings without I/O, and write a row per cell."""
 
-import math
 import os
 from collections.abc import Mapping, MutableMapping, Sequence
 from importlib.metadata import version
@@ -30,8 +29,6 @@ AXES: Final = (
     *("model", "gpu_mem_gb", "cpu_mem_gb", "storage_capacity_gb"),
     *("arrangement", "policy", "ttl", "chunk_tokens"),
 )
-# A larger grid is made only if the user asks for it twice.
-MOST_CELLS: Final = 10_000
 
 
 @command(
@@ -62,12 +59,6 @@ MOST_CELLS: Final = 10_000
         metavar="N",
         help="Cells planned at a time.  [default: the CPU cores]",
     ),
-    click.option(
-        "--fingerprints",
-        is_flag=True,
-        help="Also compute the fingerprint of each plan; takes more time.",
-    ),
-    click.option("--yes", is_flag=True, help=f"Plan more than {MOST_CELLS:,} cells."),
     content="the settings, and a row per cell",
     heading="Table",
     example="--sort hit_rate --rows 10 -o grid.parquet",
@@ -79,8 +70,6 @@ def simulate(
     sort: str | None,
     rows: int,
     threads: int | None,
-    fingerprints: bool,
-    yes: bool,
     **flags: Any,
 ) -> None:
     """Plan a trace for every combination of settings.
@@ -107,12 +96,8 @@ def simulate(
     # The cores that this process may use: a container often has fewer than the machine.
     threads = threads or len(os.sched_getaffinity(0))
     axes = _take_axes(flags)
-    count = math.prod(map(len, axes.values()))
-    if count > MOST_CELLS and not yes:  # probably more than was meant
-        problem = f"{count:,} cells of {opened.ops:,} ops"
-        raise InputError(problem, "make the lists shorter, or pass `yes`")
     grid = make_grid(opened, axes, flags)
-    cells, span_s = _plan(opened, grid, threads, system, hashes=fingerprints)
+    cells, span_s = _plan(opened, grid, threads, system)
     info = _describe_grid(opened, grid, cells, flags, span_s)
     if system is not None:
         info = msgspec.structs.replace(info, prediction=system.describe())
@@ -141,14 +126,12 @@ def _plan(
     grid: "Sequence[GridCell]",
     threads: int,
     system: "AssumedSystem | None",
-    *,
-    hashes: bool,
 ) -> "tuple[list[Cell], float]":
     """Plan the cells under a progress bar; return their rows, and the seconds the trace spans."""
     from replayer.questions.cells import CellPlanner
 
     profile = None if system is None else system.times()
-    planner = CellPlanner(trace, grid, threads, hashes=hashes, profile=profile)
+    planner = CellPlanner(trace, grid, threads, profile=profile)
     for text in planner.list_warnings():
         click.secho(f"Warning: {text}", err=True, bold=True)
     task = f"planning {format_count(len(grid), 'cell')}"

@@ -81,7 +81,6 @@ def size(
     """Find the least DRAM and NVMe that reach a hit rate.
 
     Does no I/O. Finds both sizes, or one if --cpu-mem-gb or --storage-capacity-gb gives the other.
-    With --prefill-tok-s and --nvme-gib-s, also says whether loading beats computing again.
     """
     from replayer.options.resolving import overlay_recipe, resolve_plan
     from replayer.planning.plan import Plan
@@ -121,6 +120,6 @@ def _read_wanted(flags: Mapping[str, Any]) -> "Wanted":
     if (flags["price_dram"] is None) != (flags["price_nvme"] is None):
         missing = "price_nvme" if flags["price_nvme"] is None else "price_dram"
         raise InputError("one price decides nothing", f"pass `{missing}`, too")
-    names = ("hit_rate", "by", "dwpd", "nvme_gib_s", "price_dram", "price_nvme", "prefill_tok_s")
+    names = ("hit_rate", "by", "dwpd", "nvme_gib_s", "price_dram", "price_nvme")
     sizes = {"cpu": flags["cpu_mem_gb"], "nvme": flags["storage_capacity_gb"]}
     return Wanted(**{name: flags[name] for name in names}, **sizes)

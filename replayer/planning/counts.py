@@ -97,13 +97,10 @@ class PlanCounts:
         workload: the ops of the plan.
         minutes: when requests arrive; None: bytes per minute are not counted.
         part_of: 0 or 1 for each request, shape (requests,); None: all are of part 0.
-        has_prompts: whether to count the tokens of each request's prompt, too.
 
     Attributes:
         minutes: when requests arrive.
         bytes: by part, minute, direction (read, write) and tier.
-        prompts: tokens of each request's prompt, those that hits spare, and those of them that
-            nvme serves; shape (requests, 3).
         account: the placement's own account, once the plan is complete.
     """
 
@@ -112,12 +109,9 @@ class PlanCounts:
         workload: Workload,
         minutes: Minutes | None = None,
         part_of: NDArray[np.uint8] | None = None,
-        *,
-        has_prompts: bool = False,
     ) -> None:
         self.minutes = minutes
         self.bytes = np.zeros((_PARTS, minutes.count if minutes else 0, 2, len(TIERS)), np.int64)
-        self.prompts = np.zeros((workload.requests if has_prompts else 0, 3), np.int64)
         self.account = AccountStruct()
         self._workload = workload
         # Compiled code keeps pointers to these.
@@ -132,7 +126,6 @@ class PlanCounts:
             minute=None if minutes is None else address(minutes.of_request),
             minutes=self.bytes.shape[1],
             bytes=address(self.bytes),
-            prompts=address(self.prompts) if has_prompts else None,
             request=request,
             key=key,
         )

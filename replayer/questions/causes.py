@@ -249,16 +249,6 @@ CAUSES: Final = (
         {"admit_touches": 1},
     ),
     Cause(
-        "counting table too small",
-        look_for_rule(lambda rules: rules.admit_touches > 1 and rules.admit_table > 0),
-        lambda facts: facts.refused > 0 and facts.objects > facts.admit_table,
-        "{tier} counts the touches of {admit_table:,} of {objects:,} objects, and forgets the"
-        " others between two touches",
-        "set `admit_table` to 0, which counts all",
-        "admit_table objects refused",
-        {"admit_table": 0},
-    ),
-    Cause(
         "copied only after several touches",
         look_for_rule(lambda rules: rules.down == "on-touch" and rules.touches > 1),
         lambda _facts: True,
@@ -274,22 +264,6 @@ CAUSES: Final = (
         "objects expire {ttl_s:,g} s after their last touch",
         "pass `ttl=0`",
         changes={"ttl_s": 0.0},
-    ),
-    Cause(
-        "quota per user",
-        look_for_rule(lambda rules: rules.user_quota < 1),
-        lambda _facts: True,
-        "a user may fill {user_quota:.1%} of {tier}",
-        "set `user_quota` to 1",
-        changes={"user_quota": 1.0},
-    ),
-    Cause(
-        "pins take the room",
-        look_at_plan,
-        lambda facts: bool(facts.pins),
-        "objects of {pins} are pinned",
-        "leave `pin` out",
-        changes={"pin": ()},
     ),
     Cause(
         "evicted below the brim",

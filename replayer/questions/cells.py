@@ -147,7 +147,6 @@ class CellPlanner:
         trace: to be planned.
         cells: at least one; their plans share the selected ops in memory.
         threads: cells planned at a time; each takes memory for its tiers.
-        hashes: whether each plan gets its fingerprint, which takes time.
         profile: predicts the times of each cell; None: there are no times.
 
     Attributes:
@@ -163,14 +162,12 @@ class CellPlanner:
         cells: Sequence[GridCell],
         threads: int,
         *,
-        hashes: bool = False,
         profile: Profile | None = None,
     ) -> None:
         self._trace = trace
         self._cells = cells
         # Each thread takes memory for the tiers of its plan.
         self._threads = threads
-        self._hashes = hashes
         self._profile = profile
         self._cancelled = threading.Event()
         self._advance: Advance = lambda _ops: None
@@ -243,14 +240,8 @@ class CellPlanner:
     def _plan(self, options: PlanOptions, profile: Profile | None = None) -> Cell:
         """Plan one cell; return its columns of counts, and of times if there is a profile."""
         plan = self._make_plan(options)
-        counts = PlanCounts(plan.workload, self.minutes)
-        fingerprint = None
-        if self._hashes:
-            fingerprint = plan.simulate(self._note, counts=counts).plan_fingerprint
-        else:
-            plan.count(counts, self._note)
-        identity: Cell = {"lookup": plan.lookup, "plan_fingerprint": fingerprint}
-        cell = tabulate_counts(counts, options) | identity
+        counts = plan.count(PlanCounts(plan.workload, self.minutes), self._note)
+        cell = tabulate_counts(counts, options) | {"lookup": plan.lookup}
         if profile is None:
             return cell
         from replayer.questions.times import predict_cell  # noqa: PLC0415 (loads polars)

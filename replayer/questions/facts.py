@@ -52,7 +52,6 @@ def look_at_plan(evidence: PlanEvidence, found: Sequence[Finding]) -> Iterator[F
         may_grow=len(tiers) == len(evidence.tiers()) and SETTINGS[largest] not in advised,
         chunk_tokens=rules.chunk_tokens,
         ttl_s=rules.ttl_s,
-        pins=" and ".join(rules.pin),
     )
 
 
@@ -73,7 +72,6 @@ def look_for_rule(has_rule: Callable[[TierRules], bool], refused: str = "refused
                 **asdict(rules),
                 tiers=tiers,
                 tier=" and ".join(tiers),
-                objects=len(evidence.reuse.object_bytes),
                 refused=sum(getattr(account, refused)[code] for code in codes),
             )
 

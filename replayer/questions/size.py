@@ -7,9 +7,7 @@ from decimal import Decimal
 from typing import Final
 
 import msgspec
-import numpy as np
 
-from replayer.planning.counts import GIB, Numbers
 from replayer.questions.sizes import (
     Judged,
     MemorySize,
@@ -23,7 +21,6 @@ from replayer.questions.sizes import (
 # The curve goes from four times the size found down to 1/64 of it
 _DOUBLINGS, _HALVINGS = 2, 6
 _HALVED_DRAM: Final = 4  # sizes of DRAM between DRAM alone and none
-_RATE_HALVINGS: Final = 60  # of an interval of prefill rates: to the last bit
 _MAX_ROUNDS: Final = 8  # of shrinking both tiers in turn
 _ZERO: Final = Decimal(0)
 
@@ -36,80 +33,6 @@ class OnHalves(msgspec.Struct, frozen=True):
 
     first: Judged
     second: Judged
-
-
-class BreakEven(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds to get the KV of all prompts, and the prefill rates at which ways are equally fast.
-
-    Hits in gpu and cpu take no time here.
-
-    Attributes:
-        prefill_tok_s: tokens that a GPU computes per second.
-        load_tok_s: tokens that nvme delivers per second; a GPU that computes fewer had better load
-            first than compute all.
-        recompute_s: to compute all tokens of all prompts.
-        load_then_compute_s: to load the hits of each prompt, then compute its other tokens.
-        layer_by_layer_s: the longer of both, prompt by prompt.
-        equal_layer_by_layer_tok_s: as `load_tok_s`, for loading layer by layer.
-    """
-
-    prefill_tok_s: float
-    load_tok_s: float
-    recompute_s: float
-    load_then_compute_s: float
-    layer_by_layer_s: float
-    equal_layer_by_layer_tok_s: float
-
-
-def weigh_loading(
-    prompts: Numbers,
-    bytes_per_token: int,
-    nvme_gib_s: float,
-    prefill_tok_s: float,
-) -> BreakEven | None:
-    """Compare loading from nvme with computing, over all prompts; None if nothing is loaded.
-
-    Args:
-        prompts: tokens of each prompt, those that hits spare, and those that nvme serves; shape
-            (requests, 3).
-        bytes_per_token: KV cache bytes of a token.
-        nvme_gib_s: GiB/s at which a request reads nvme.
-        prefill_tok_s: tokens per second of a prefill.
-    """
-    asked, spared, from_nvme = prompts.T
-    if not from_nvme.any():
-        return None
-    load_tok_s = nvme_gib_s * GIB / bytes_per_token
-    computed = asked - spared
-    load_s = from_nvme / load_tok_s
-    compute_s = computed / prefill_tok_s
-    return BreakEven(
-        prefill_tok_s=prefill_tok_s,
-        load_tok_s=load_tok_s,
-        recompute_s=float((computed + from_nvme).sum() / prefill_tok_s),
-        load_then_compute_s=float((load_s + compute_s).sum()),
-        layer_by_layer_s=float(np.maximum(load_s, compute_s).sum()),
-        equal_layer_by_layer_tok_s=_equal_rate(computed, from_nvme, load_tok_s),
-    )
-
-
-def _equal_rate(computed: Numbers, from_nvme: Numbers, load_tok_s: float) -> float:
-    """Return the prefill rate at which loading layer by layer takes as long as computing all.
-
-    At rate P, loading takes P × Σ max(load, computed ÷ P) token times, which grows with P, and
-    computing a constant number: so there is one such rate.
-    """
-    load_s = from_nvme / load_tok_s
-    total = float((computed + from_nvme).sum())
-    low = load_tok_s
-    high = total / float(load_s.sum())  # there, loading alone takes as long
-    for _ in range(_RATE_HALVINGS):
-        middle = (low + high) / 2
-        if float(np.maximum(middle * load_s, computed).sum()) < total:
-            low = middle
-        else:
-            high = middle
-    return high
 
 
 class Sized(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,7 +49,6 @@ class Sized(msgspec.Struct, frozen=True, kw_only=True):
         cliff: index in `curve` of the size whose halving loses the most.
         halves: the same search on half of the trace.
         as_served: the chosen sizes in the order of `replayer plan`, if the search has another.
-        break_even: loading against computing again; None if a rate is unknown, or nothing is loaded.
         plans: number of plans made.
     """
 
@@ -140,7 +62,6 @@ class Sized(msgspec.Struct, frozen=True, kw_only=True):
     cliff: int | None = None
     halves: OnHalves | None = None
     as_served: Judged | None = None
-    break_even: BreakEven | None = None
     plans: int = 0
 
 
@@ -189,7 +110,6 @@ class Sizing:
             halved=halved,
             cliff=_find_cliff(curve),
             halves=self._judge_halves(chosen),
-            break_even=self._weigh_loading(chosen),
         )
 
     def _find_pairs(self) -> Iterator[MemorySize]:
@@ -256,15 +176,6 @@ class Sizing:
         else:
             found = self._planner.find_cpu(chosen.nvme, _index(chosen.cpu), "first")
         return OnHalves(self._judge(found, "first"), self._judge(found, "second"))
-
-    def _weigh_loading(self, chosen: MemorySize) -> BreakEven | None:
-        """Compare loading from the nvme found with computing again."""
-        nvme_gib_s, prefill_tok_s = self._wanted.nvme_gib_s, self._wanted.prefill_tok_s
-        if nvme_gib_s is None or prefill_tok_s is None:
-            return None
-        prompts = self._planner.count(chosen, has_prompts=True).prompts
-        per_token = self._planner.plan.options.bytes_per_token.per_token
-        return weigh_loading(prompts, per_token, nvme_gib_s, prefill_tok_s)
 
 
 def _order(memory: MemorySize) -> tuple[Decimal, Decimal]:

@@ -8,7 +8,7 @@ import msgspec
 
 from replayer.planning.counts import GIB
 from replayer.questions.plan import describe_decode
-from replayer.questions.size import BreakEven, Sized
+from replayer.questions.size import Sized
 from replayer.questions.sizes import Judged, SizePlanner, Wanted
 from replayer.record.options import By
 from views.answer import Answer, Axis, Cell, Chart, Column, DoubtLine, Figure, Rule, Table
@@ -104,10 +104,7 @@ def _tabulate_pairs(sized: Sized) -> Table:
         name="pairs",
         columns=list(shown),
         rows=list(zip(*shown.values(), strict=True)),
-        notes=[
-            *([paceless] if sized.bound.nvme_gib_s is None else []),
-            *_describe_break_even(sized.break_even),
-        ],
+        notes=[paceless] if sized.bound.nvme_gib_s is None else [],
         marked=frozenset(at for at, pair in enumerate(sized.pairs) if pair == sized.chosen),
     )
 
@@ -188,26 +185,6 @@ def _list_doubts(sized: Sized) -> Iterator[DoubtLine]:
             text=f"in the order of a server, in which `replayer plan` plans, {_name(sized.as_served)}",
             advice="pass --order reference, which sizes in that order, or take more",
         )
-
-
-def _describe_break_even(weighed: BreakEven | None) -> list[str]:
-    if weighed is None:
-        return []
-    load, compute = 1 / weighed.load_tok_s, 1 / weighed.prefill_tok_s
-    ways = {
-        "if computed": weighed.recompute_s,
-        "if loaded first": weighed.load_then_compute_s,
-        "if loaded layer by layer behind computing": weighed.layer_by_layer_s,
-    }
-    seconds = [f"{format_value(time, 's')} {way}" for way, time in ways.items()]
-    rates = (weighed.load_tok_s, weighed.equal_layer_by_layer_tok_s)
-    first, layered = map(format_number, rates)
-    each = f"{format_value(load, 's')}, computing it {format_value(compute, 's')}"
-    return [
-        f"Loading a token from nvme takes {each}.",
-        f"All prompts: {', '.join(seconds)}.",
-        f"Loading wins while a GPU computes fewer than {first} tokens/s, {layered} layer by layer.",
-    ]
 
 
 def _name(judged: Judged) -> str:

@@ -66,7 +66,6 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
         cpu: GiB of DRAM; None: to be found.
         nvme: GiB of NVMe, or infinity; None: to be found.
         price_dram, price_nvme: of a GiB; None: unknown.
-        prefill_tok_s: tokens that a GPU computes per second; None: unknown.
     """
 
     hit_rate: Decimal
@@ -77,7 +76,6 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     nvme: Decimal | None = None
     price_dram: Decimal | None = None
     price_nvme: Decimal | None = None
-    prefill_tok_s: float | None = None
 
     def cost(self, memory: "MemorySize") -> float | None:
         """Return what memory costs; None if a price is unknown."""
@@ -194,16 +192,14 @@ class SizePlanner:
             most = max(most, index_of(int(writes / dwpd * float(size_gib(most)) * GIB) + 1))
         return MemorySize(cpu, size_gib(find_least(is_enough, most, guess)))
 
-    def count(self, memory: MemorySize, *, has_prompts: bool = False) -> PlanCounts:
+    def count(self, memory: MemorySize) -> PlanCounts:
         """Plan the trace for these sizes, and count each half."""
         gpu = self.plan.options.capacity_gib[0]
         # A plan needs a tier; without one, what is counted of it is left out.
         nvme = memory.nvme if self._has_tier(memory) else None
         options = replace(self.plan.options, capacity_gib=(gpu, memory.cpu, nvme))
         plan = Plan(self.plan.trace, options, self.plan.workload)
-        halves = self._half_of
-        counts = PlanCounts(plan.workload, self._minutes, halves, has_prompts=has_prompts)
-        return plan.count(counts)
+        return plan.count(PlanCounts(plan.workload, self._minutes, self._half_of))
 
     def _has_tier(self, memory: MemorySize) -> bool:
         return bool(self.plan.options.capacity_gib[0] or memory.cpu or memory.nvme != 0)

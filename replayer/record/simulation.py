@@ -156,7 +156,6 @@ _GENERAL: Final = (
         },
     ),
     *_columns(pa.float64(), {"drive_writes_per_day": "write_bytes_per_day_nvme ÷ nvme_usable_bytes"}),
-    CellColumn("plan_fingerprint", pa.string(), "as `replayer plan` prints it", nullable=True),
 )
 
 _TIMES: Final = _columns(

@@ -140,9 +140,8 @@ def _tier_warnings(settings: Settings, tiers: OpenTiers) -> Iterator[Warning]:
     throttles = settings.throttles
     if not settings.is_on_drive and tiers.all[NVME] is not None:
         limit = throttles.pop("nvme", None)
-        times = "the replayer's own" if limit is None else f"those of its throttle, {limit}"
-        stored = "nothing is stored" if devices.layout == "null" else "no drive stores its objects"
-        text = f"the nvme tier is the {devices.layout} layout: {stored}, its times are {times}."
+        times = "no drive's" if limit is None else f"those of its throttle, {limit}"
+        text = f"the nvme tier is the {devices.layout} layout: no drive stores its objects, its times are {times}."
         yield Warning(kind="emulated tier", text=text)
     if tiers.all[GPU] is not None and devices.gpu_device == "cpu":
         text = "the gpu tier is emulated in host memory (GPU device cpu); its times are no GPU's."

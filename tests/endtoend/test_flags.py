@@ -116,7 +116,7 @@ def test_an_empty_argument_is_refused() -> None:
 @pytest.mark.parametrize(
     ("flags", "times"),
     [
-        ([], "the replayer's own"),
+        ([], "its times are no drive's"),
         (["--throttle", "nvme=r4G/w2G"], "4096 MiB/s of reads, 2048 MiB/s of writes and 0 us"),
     ],
     ids=["alone", "throttled"],

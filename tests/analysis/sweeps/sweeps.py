@@ -22,7 +22,6 @@ def cell(number: int, cpu: float, hits: int, **changes: Any) -> dict[str, Any]:
         **words,
         "order": "trace",
         "promote": False,
-        "plan_fingerprint": None,
         "cell": number,
         "cpu_mem_gb": cpu,
         "storage_capacity_gb": 0.0,

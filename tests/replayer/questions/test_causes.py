@@ -10,7 +10,7 @@ import pytest
 
 from replayer.questions.evidence import name_gib
 from tests.replayer.questions.cases import COPIES, found, loop, trace
-from tracegen.schema import ENUMS, Columns
+from tracegen.schema import Columns
 
 INCLUSIVE = {"copies": "inclusive", "cpu": COPIES, "nvme": COPIES}
 # The beginning of a prefix becomes the oldest object, because decoding touches only the rest
@@ -22,12 +22,7 @@ LONG = trace([[f"w{key}" for key in range(8)], PROMPT, PROMPT, PROMPT])
 PREFIXES = [[f"{op}{key}" for key in keys] for op in "wrrrr" for keys in (range(5), range(5, 10))]
 SEEN_ONCE = [[f"w{key}"] for key in range(40)] + [["r39"]]
 WRITTEN = [[op] for key in range(50) for op in (f"w{key}", f"r{key}")]
-ONE_USER = trace(loop(5, 2), user_id=[0] * 15)
 BY_SECOND = trace(loop(5, 2), time_ns=[second * 10**9 for second in range(15)])
-PINNED = trace(
-    [[f"w{key}"] for key in range(10, 18)] + [["r10"]] + loop(5, 4),
-    source=[ENUMS["source"].index("system" if index < 8 else "user") for index in range(9 + 25)],
-)
 # Five objects are read in each round, after ten new ones that are never read
 USED_ONCE = trace(
     [[f"w{key}"] for key in range(5)]
@@ -147,24 +142,12 @@ CASES = {
         "taken only after several touches", trace(loop(20, 1)), inclusive(admit_touches=2), {"gpu": 20, "cpu": 1000},
         {"admit_touches": 2, "refused": 20} | gains(400, 0, 200), {"rules": inclusive()},
     ),
-    "twenty keys in turn, and a table of 19: each is forgotten before its second touch": Case(
-        "counting table too small", trace(loop(20, 4)), inclusive(admit_touches=2, admit_table=19), {"gpu": 20, "cpu": 1000},
-        {"admit_table": 19, "objects": 20, "spared_tokens": 0, "more_spared_tokens": 600},
-        {"rules": inclusive(admit_touches=2, admit_table=20)}, True,
-    ),
     "copies only after several touches": Case(
         "copied only after several touches", trace(loop(20, 2)), inclusive(down="on-touch", touches=2),
         {"gpu": 20, "cpu": 1000}, {"more_spared_tokens": 400}, {"rules": inclusive()},
     ),
     "objects expire before they are used again": Case(
         "expiry before reuse", BY_SECOND, {"ttl_s": 4.0}, {"cpu": 100}, gains(150, 0, 100), {"rules": {"ttl_s": 5.0}}
-    ),
-    "a quota starves a user": Case(
-        "quota per user", ONE_USER, {"cpu": {"user_quota": 0.4}}, {"cpu": 100},
-        {"more_spared_tokens": 100}, {"rules": {"cpu": {"user_quota": 0.5}}},
-    ),
-    "pins take the room": Case(
-        "pins take the room", PINNED, {"pin": ["system"]}, {"cpu": 100}, {"more_spared_tokens": 200}, {"rules": {}}, True
     ),
     "a tier evicts far below its brim": Case(
         "evicted below the brim", trace(loop(10, 4)), {"cpu": {"high": 0.9, "low": 0.3}}, {"cpu": 100},

@@ -25,9 +25,9 @@ from tracegen.schema import ENUMS, Columns, Trace
 SECOND = 10**9
 
 
-def simulated(trace: Trace, *options: PlanOptions, threads: int = 1, hashes: bool = False) -> list[dict[str, Any]]:
+def simulated(trace: Trace, *options: PlanOptions, threads: int = 1) -> list[dict[str, Any]]:
     cells = [GridCell(number, "test", one) for number, one in enumerate(options)]
-    return CellPlanner(trace, cells, threads, hashes=hashes).plan_all()
+    return CellPlanner(trace, cells, threads).plan_all()
 
 
 def small(usable: Any, **more: Any) -> PlanOptions:

@@ -83,13 +83,6 @@ def test_engines_have_sizes_of_their_own(trace: Path) -> None:
     assert sized(*words, "--set", "chunk_tokens=16")["chosen"] is None
 
 
-def test_loading_is_weighed_if_both_rates_are_known(trace: Path) -> None:
-    words = (trace, "--hit-rate", "75%")
-    weighed = sized(*words, "--nvme-gib-s", 7, "--prefill-tok-s", 8000)["break_even"]
-    assert weighed["load_tok_s"] == 7 * 2**30 / 131072
-    assert sized(*words)["break_even"] is None
-
-
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
