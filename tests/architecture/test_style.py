@@ -121,7 +121,7 @@ def test_links_and_files_that_docs_name_exist(path: Path) -> None:
 
 
 # click's, SGLang's, Open MPI's
-OTHERS = {"--help", "--version", "--log-requests", "--allow-run-as-root", "--oversubscribe"}
+OTHERS = {"--help", "--version", "--export-metrics-to-file", "--allow-run-as-root", "--oversubscribe"}
 
 
 def test_flags_that_docs_name_exist() -> None:

@@ -57,7 +57,11 @@ def _list_exports() -> list[str]:
     return EXPORTS
 
 
+_COLUMNS: Final = {
+    "columns": "Columns of csv and jsonl: prompt=NAME,answer=NAME,session=NAME,time=NAME; also time_ms, ids."
+}
 _FILE_FLAGS: Final = (
+    *setting_flags(ImportOptions(), _COLUMNS),
     click.option("--skip-bad", is_flag=True, help="Skip bad rows and count them, instead of refusing the file."),
     click.option("--licence", default="not stated", show_default=True, help="Licence of the files, for the metadata."),
 )
@@ -79,8 +83,8 @@ def import_(
 ) -> None:
     """Turn FILES of another lab's FORMAT into a trace: docs/formats.md says how.
 
-    FORMAT is azure, bailian, burstgpt, kvcache-simulator, mlcommons, mooncake or weka; ShareGPT's
-    is a source of `tracegen generate`.
+    FORMAT is azure, bailian, burstgpt, csv, jsonl, kvcache-simulator, mlcommons, mooncake or weka;
+    ShareGPT's is a source of `tracegen generate`.
     """
     from tracegen.exchange.convert import import_trace
 

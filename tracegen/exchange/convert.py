@@ -3,11 +3,12 @@
 import hashlib
 import heapq
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict
 from importlib.metadata import version
 from itertools import chain
+from operator import attrgetter
 from pathlib import Path
 
 from tracegen.arrays import milliseconds_to_ns
@@ -52,7 +53,8 @@ def import_trace(
         TraceWriter(output.path, metadata, force=output.force) as writer,
         progress("reading", "B", total) as advance,
     ):
-        rows = [Rows(path, skip_bad=skip_bad, advance=advance, token_ns=token_ns) for path in files]
+        columns = format_.columns or options.columns
+        rows = [Rows(path, skip_bad=skip_bad, advance=advance, token_ns=token_ns, columns=columns) for path in files]
         calls = _merge_calls(rows, format_, options)
         first = next(calls, None)
         if first is None:
@@ -77,7 +79,7 @@ def _merge_calls(rows: Sequence[Rows], format_: Format, options: ImportOptions) 
     """Yield the calls of all files, by their times if files are sorted, else file by file."""
     if not format_.is_sorted:
         return chain.from_iterable(_read_calls(file, format_, options, has_own_names=False) for file in rows)
-    has_own_names = len(rows) > 1 and not options.shared_ids
+    has_own_names = len(rows) > 1 and not (options.shared_ids or format_.has_global_ids)
     streams = [_read_calls(file, format_, options, has_own_names=has_own_names) for file in rows]
     return heapq.merge(*streams, key=lambda call: call.time_ns)
 
@@ -89,7 +91,10 @@ def _read_calls(rows: Rows, format_: Format, options: ImportOptions, *, has_own_
     """
     assert format_.read is not None
     latest = 0
-    for call in format_.read(rows):
+    calls: Iterable[Call] = format_.read(rows)
+    if format_.has_late_rows:
+        calls = sorted(calls, key=attrgetter("time_ns"))
+    for call in calls:
         with rows.row(rows.line):
             if format_.is_sorted and call.time_ns < latest:
                 raise BadRowError("time goes back", "rows must be sorted by it")
@@ -139,6 +144,8 @@ def _check_options(name: str, format_: Format, options: ImportOptions) -> None:
     check_bytes_per_token(name, options.bytes_per_token, is_counted=format_.counts_bytes)
     if options.decode_reads is not None and format_.has_decode_reads:
         raise InputError(f"{name} has its own decode reads", "leave out `decode_reads`")
+    if options.columns and not format_.takes_columns:
+        raise InputError(f"the columns of {name} are known", "leave out `columns`")
     if options.sessions == "none" and not format_.may_lack_sessions:
         raise InputError(f"sessions of {name} are never guessed", "leave out `sessions`")
 
@@ -150,7 +157,7 @@ def _describe_import(name: str, format_: Format, options: ImportOptions, importe
         sessions = "guessed"
     scope = "as each file says"
     if format_.is_sorted:
-        scope = "all files" if options.shared_ids else "file"
+        scope = "all files" if options.shared_ids or format_.has_global_ids else "file"
     about = {"format": name, "time_unit": format_.time_unit, "id_scope": scope}
     return about | asdict(options) | {"sessions": sessions}
 

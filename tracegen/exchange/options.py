@@ -27,6 +27,7 @@ class ImportOptions:
     decode_token_ms: Seconds = 30  # nominal milliseconds to generate a token
     chain: bool = False  # blocks of equal content after different beginnings are different objects
     shared_ids: bool = False  # several files are one trace: their ids mean the same
+    columns: str = ""  # role=column of each column of a log under another name than its role's
     bytes_per_token: Annotated[int, Meta(ge=0, lt=2**40)] = 0  # for sources that count bytes
 
     def check(self) -> None:

@@ -70,8 +70,8 @@ class Timeline:
         or with `waits_for_user` the end of the user's last request. The pause is counted from that
         end; it is 0 if that is later or there is none.
         """
-        start = self._wanted_start(call, session)
         last_end = self._user_end_ns[session.user]
+        start = self._wanted_start(call, session, last_end)
         earliest = max(session.start_ns, last_end) if waits_for_user else session.start_ns
         self._counts["requests_put_off"] += start < earliest
         start = max(start, earliest)
@@ -82,11 +82,14 @@ class Timeline:
         self._user_end_ns[session.user] = end
         return start, max(0, start - last_end) if last_end >= 0 else 0
 
-    def _wanted_start(self, call: Call, session: ImportedSession) -> int:
-        """Return the start that the source gives, with the session's shift and shortened pauses."""
+    def _wanted_start(self, call: Call, session: ImportedSession, last_end: int) -> int:
+        """Return the start that the source gives, with the session's shift and shortened pauses.
+
+        A delay counts from the end of the user's last request, -1 if there is none.
+        """
         start = self.arrival(call) + session.shift_ns - session.saved_ns
-        if call.delay_ns is not None and session.turns:
-            start = session.end_ns + self._scale(call.delay_ns)
+        if call.delay_ns is not None and last_end >= 0:
+            start = last_end + self._scale(call.delay_ns)
         if session.turns and self._max_gap_ns:
             saved = max(0, start - session.end_ns - self._max_gap_ns)
             session.saved_ns += saved

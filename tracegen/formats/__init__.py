@@ -2,14 +2,16 @@
 
 from typing import Final
 
-from tracegen.formats import azure, bailian, burstgpt, fio, kvcache_simulator, mlcommons, mooncake, oracle_general, weka
+from tracegen.formats import bailian, fio, kvcache_simulator, mlcommons, mooncake, oracle_general, tables, weka
 from tracegen.formats.format import Format
 
 FORMATS: Final[dict[str, Format]] = {
-    "azure": azure.FORMAT,
+    "azure": tables.AZURE,
     "bailian": bailian.FORMAT,
-    "burstgpt": burstgpt.FORMAT,
+    "burstgpt": tables.BURSTGPT,
+    "csv": tables.CSV,
     "fio": fio.FORMAT,
+    "jsonl": tables.JSONL,
     "kvcache-simulator": kvcache_simulator.FORMAT,
     "mlcommons": mlcommons.FORMAT,
     "mooncake": mooncake.FORMAT,

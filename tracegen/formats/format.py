@@ -30,7 +30,11 @@ class Format:
     is_prefix_chained: bool = False  # an id of a block identifies all blocks before it, too
     time_unit: str = ""  # unit of the times in its files, as the metadata of a trace records it
     is_sorted: bool = True  # each file is in order of time
+    has_global_ids: bool = False  # ids and sessions mean the same in several files: those of one recording
     may_lack_sessions: bool = False  # files may name no sessions, so that an import guesses them
+    columns: str = ""  # role=column,… of a table whose columns are known
+    takes_columns: bool = False  # the user names the columns of its files
+    has_late_rows: bool = False  # a row is written when its request ends: an import sorts each file by time
     has_decode_reads: bool = False  # files contain the reads by decoding
     counts_bytes: bool = False  # sizes are in bytes, not in tokens
     folder_pattern: str | None = None  # the files to read of a folder, if a folder may be imported

@@ -28,6 +28,7 @@ from tracegen.formats.rows import (
     check_block_count,
     parse_block_ids,
     parse_integer,
+    parse_name,
     parse_nanoseconds,
 )
 
@@ -60,7 +61,7 @@ def read(rows: Rows) -> Iterator[Call]:
                 continue
             call = _parse_call(row, block_tokens, latest)
             latest = max(latest, call.time_ns)
-            call.scope = _parse_name(row, "play_id") if is_local else None
+            call.scope = parse_name(row, "play_id") if is_local else None
             yield call
 
 
@@ -70,8 +71,8 @@ def _parse_call(row: Row, block_tokens: int, latest_ns: int) -> Call:
     if row.get("hash_ids") is not None:
         blocks = parse_block_ids(row)
         check_block_count(len(blocks), tokens, block_tokens, tail=True)
-    name = _parse_name(row, "session_id")
-    play = _parse_name(row, "play_id")
+    name = parse_name(row, "session_id")
+    play = parse_name(row, "play_id")
     session = name if name is None or play is None else (play, name)
     has_delay = any(row.get(name) is not None for name in _DELAYS)
     has_time = any(row.get(name) is not None for name in _TIMES)
@@ -87,13 +88,6 @@ def _parse_call(row: Row, block_tokens: int, latest_ns: int) -> Call:
         user=session,
         delay_ns=parse_nanoseconds(row, *_DELAYS, unit=_MS) if has_delay else None,
     )
-
-
-def _parse_name(row: Row, key: str) -> str | int | None:
-    name = row.get(key)
-    if name is None or type(name) is str or type(name) is int:
-        return name
-    raise BadRowError(key, "neither text nor a number")
 
 
 def write(export: Export, counts: Counter[str]) -> Chunks:

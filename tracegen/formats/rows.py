@@ -8,9 +8,10 @@ import json
 import re
 from codecs import BOM_UTF8
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 from itertools import chain
 from pathlib import Path
@@ -27,9 +28,12 @@ RATIO_MAX: Final = 1000  # more text than this per compressed byte is a decompre
 RATIO_FROM: Final = 1 << 16  # compressed bytes; shorter files may be more repetitive
 DECODE_BATCH: Final = 32  # tokens generated per decode read
 _CHUNK: Final = 1 << 20
+_CUT: Final = ("not JSON", "number of columns", "not CSV")  # what a row is whose end is missing
 _OWN_LOG: Final = "docs/your-own-log.md makes one of any log"
+_DATE: Final = re.compile(r"(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)?", re.ASCII)
+_EPOCH: Final = datetime.fromisoformat("1970-01-01T00:00:00Z")
 TIME_MAX: Final = 1 << 62  # nanoseconds, 146 years: sums of two times stay within 64 bits
-BlockIds = list[Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]]
+BlockIds = list[Annotated[int, msgspec.Meta(ge=0)]]
 TOKENS_MAX: Final = 1 << 28  # per request: over 100 times the longest context there is
 # Exponents and digits are limited, so that no arithmetic on a number can overflow or take long.
 _NUMBER: Final = re.compile(r"[+-]?\d{1,40}(\.\d{0,40})?([eE][+-]?\d{1,3})?", re.ASCII)
@@ -92,14 +96,42 @@ def parse_nanoseconds(row: Row, *names: str, unit: int) -> int:
     return int(number.to_integral_value())
 
 
+def parse_time(row: Row, name: str, unit: int) -> int:
+    """Parse a time: a number of `unit` ns from any zero, or a date and time; return it in ns, of a date since 1970.
+
+    Raises:
+        BadRowError: it is neither, is negative or before 1970, or 146 years or more.
+    """
+    match = _DATE.fullmatch(str(row.get(name)).strip())
+    if not match:
+        return parse_nanoseconds(row, name, unit=unit)
+    with suppress(ValueError):
+        since = datetime.fromisoformat(match[1] + (match[3] or "Z")) - _EPOCH
+        # Of the fraction datetime would drop what is below a microsecond.
+        time = (since.days * 86400 + since.seconds) * 10**9 + int((match[2] or "0").ljust(9, "0"))
+        if 0 <= time < TIME_MAX:
+            return time
+    raise BadRowError(name, f"{match[0]!r} is no date and time since 1970, or too late for a trace")
+
+
+def parse_name(row: Row, *names: str) -> str | int | None:
+    """Return the name of a session under the first of `names` that the row has, None if it has none."""
+    value = next((row[name] for name in names if row.get(name) not in (None, "")), None)
+    if value is None or type(value) is str or type(value) is int:
+        return value
+    raise BadRowError(names[0], "neither text nor a number")
+
+
 def parse_block_ids(row: Row, name: str = "hash_ids", *, unique: bool = True) -> list[int]:
     """Return the list of block ids under `name`.
 
     Raises:
-        BadRowError: it is not a list of whole numbers from 0 to 2^63 - 1, or an id occurs twice and
+        BadRowError: it is not a list of whole numbers from 0 to 2^64 - 1, or an id occurs twice and
             `unique` is true.
     """
     ids = parse_list(row, name, BlockIds)
+    if max(ids, default=0) >= 2**64:
+        raise BadRowError(name, "an id has more than 64 bits")
     if unique and len(set(ids)) != len(ids):
         raise BadRowError(name, "an id occurs twice in one request")
     return ids
@@ -141,10 +173,11 @@ class Call:
     time_ns: int  # arrival on the source's clock, in nanoseconds; with `delay_ns` the earliest arrival
     input_tokens: int  # tokens of the prompt, including the history
     output_tokens: int  # tokens generated
-    blocks: list[int] | None = None  # ids of the prompt's blocks, in order; None if the source records only lengths
+    # ids of the prompt's blocks, in order: numbers, hashes, any names; None if the source records only lengths
+    blocks: Sequence[Hashable] | None = None
     session: Hashable = None  # name of the session; None if the request has no session
     user: Hashable = None  # name of the user; None if each session has a user of its own
-    # pause after the end of the session's previous request, in nanoseconds; None if `time_ns` is the arrival
+    # pause after the end of the user's previous request, in nanoseconds; None if `time_ns` is the arrival
     delay_ns: int | None = None
     scope: Hashable = None  # name of the scope of the block ids; equal ids of different scopes are different blocks
     tokens: list[int] | None = None  # tokens of each block; None if they follow from the format's block size
@@ -154,18 +187,27 @@ class Call:
 class Rows:
     """A text file of rows, plain, .gz or .zst; one line is held at a time.
 
-    `advance` is called with the numbers of bytes read; a token takes nominally `token_ns`.
+    `advance` is called with the numbers of bytes read; a token takes nominally `token_ns`;
+    `columns` says which of the file's mean what, if its format does not.
     """
 
     def __init__(
-        self, path: Path, *, skip_bad: bool = False, advance: Advance = lambda _bytes: None, token_ns: int = 0
+        self,
+        path: Path,
+        *,
+        skip_bad: bool = False,
+        advance: Advance = lambda _bytes: None,
+        token_ns: int = 0,
+        columns: str = "",
     ) -> None:
         self.path = path
+        self.columns = columns
         self.batch_ns = DECODE_BATCH * token_ns  # nominal time to generate the tokens of a decode read
         self.skipped = Counter[str]()  # bad rows, by kind
         self.left_out = Counter[str]()  # good rows that are not requests, by kind
         self.line = 0  # read last
         self.block_tokens: int | None = None  # if the file says so itself
+        self._is_cut = False  # whether the line read last has no end
         self._skip_bad = skip_bad
         self._advance = advance
 
@@ -181,13 +223,16 @@ class Rows:
         except BadRowError as error:
             if not self._skip_bad:
                 remedy = "correct it, or leave bad rows out with `skip_bad`"
-                if error.kind == "not JSON":  # most likely a file of another format
+                if self._is_cut and error.kind in _CUT:
+                    remedy = "the file ends within this row: copy it again, or leave the row out with `skip_bad`"
+                elif error.kind == "not JSON":  # most likely a file of another format
                     remedy += f"; {_OWN_LOG}"
-                raise self._refusal(str(error), remedy, line) from None
+                raise self.refuse(str(error), remedy, line) from None
             self.skipped[error.kind] += 1
 
-    def _refusal(self, problem: str, remedy: str, line: int) -> InputError:
-        return InputError(problem, remedy, subject=f"{self.path}, line {line}")
+    def refuse(self, problem: str, remedy: str, line: int | None = None) -> InputError:
+        """Make the error of a file that no skipped row would mend, such as one whose recorder dropped events."""
+        return InputError(problem, remedy, subject=f"{self.path}, line {line or self.line}")
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
         """Yield (number from 1, bytes without the end) of every line that is not blank.
@@ -198,12 +243,14 @@ class Rows:
         """
         held = bytearray()
         number = 0
-        for chunk in chain(self._chunks(), [b"\n"]):
+        for part in chain(self._chunks(), [None]):
+            self._is_cut = part is None and bool(held)
+            chunk = part or b"\n"
             if b"\n" not in chunk:
                 held += chunk
                 if len(held) > LINE_MAX:
                     problem = f"longer than {LINE_MAX >> 20} MiB"
-                    raise self._refusal(problem, "name a file of this format", number + 1)
+                    raise self.refuse(problem, "name a file of this format", number + 1)
                 continue
             *lines, rest = bytes(held + chunk).split(b"\n")
             held = bytearray(rest)
@@ -248,11 +295,11 @@ class Rows:
         try:
             names = [name.strip() for name in _split_csv(header)]
         except BadRowError as error:
-            raise self._refusal(str(error), "name a file of this format", number) from None
+            raise self.refuse(str(error), "name a file of this format", number) from None
         if missing := [name for name in required if name not in names]:
             problem = f"no column {missing[0]} among {', '.join(names)[:200]!r}"
             remedy = f"name a file of this format, comma-separated, with its header line; {_OWN_LOG}"
-            raise self._refusal(problem, remedy, number)
+            raise self.refuse(problem, remedy, number)
         for number, line in lines:
             with self.row(number):
                 values = _split_csv(line)

@@ -10,16 +10,17 @@ from tracegen.formats.rows import Call, Rows
 S, MS = 10**9, 10**6
 
 
-def read(format_: str, path: Path, content: str | bytes | None = None, *, skip_bad: bool = False) -> list[Call]:
-    return read_rows(format_, path, content, skip_bad=skip_bad)[0]
+def read(format_: str, path: Path, content: str | bytes | None = None, **how: Any) -> list[Call]:
+    return read_rows(format_, path, content, **how)[0]
 
 
 def read_rows(
-    format_: str, path: Path, content: str | bytes | None = None, *, skip_bad: bool = False
+    format_: str, path: Path, content: str | bytes | None = None, *, skip_bad: bool = False, columns: str = ""
 ) -> tuple[list[Call], Rows]:
     if content is not None:
         path.write_bytes(content.encode() if isinstance(content, str) else content)
-    rows = Rows(path, skip_bad=skip_bad)
+    columns = columns or FORMATS[format_].columns or COLUMNS.get(format_, "")
+    rows = Rows(path, skip_bad=skip_bad, columns=columns)
     return list(FORMATS[format_].read(rows)), rows
 
 
@@ -55,14 +56,18 @@ GOOD = {
     "mooncake": {"timestamp": 1, "input_length": 513, "output_length": 1, "hash_ids": [0, 1]},
     "bailian": {"chat_id": 1, "parent_chat_id": -1, "timestamp": 1, "input_length": 17, "output_length": 1}
     | {"type": "text", "turn": 1, "hash_ids": [0, 1]},
+    "jsonl": {"timestamp": 1, "input_length": 513, "output_length": 1},
     "kvcache-simulator": {"block_size": 64, "hash_ids": [1, 2], "input_length": 128, "output_length": 1},
 }
+COLUMNS = {"jsonl": "time=timestamp,prompt=input_length,answer=output_length,session=session_id"}
 HEADERS = {
+    "csv": "time,prompt,answer,session",
     "burstgpt": "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type",
     "azure": "TIMESTAMP,ContextTokens,GeneratedTokens",
     "mlcommons": "Timestamp,Operation,Object_Size_Bytes,Tier,Key,Phase",
 }
 LINES = {
+    "csv": "5,472,18,u7",
     "burstgpt": "5,ChatGPT,472,18,490,Conversation log",
     "azure": "2023-11-16 18:15:46.6805901,374,44",
     "mlcommons": "1740553426.194021,Write,131072,Tier-0,a,Prefill",

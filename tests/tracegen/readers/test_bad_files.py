@@ -101,6 +101,17 @@ def test_an_endless_line_is_refused(file: Path, monkeypatch: pytest.MonkeyPatch,
         read("azure", file, skip_bad=skip_bad)
 
 
+def test_a_file_that_ends_within_a_row_says_so(file: Path) -> None:
+    for format_, rows in (("mooncake", jsonl(GOOD["mooncake"])), ("azure", f"{HEADERS['azure']}\n{LINES['azure']}\n")):
+        whole, end = rows + rows.splitlines()[-1], len(rows.splitlines()) + 1
+        with pytest.raises(
+            InputError, match=rf"line {end}: .*; the file ends within this row: copy it again, or leave"
+        ):
+            read(format_, file, whole[:-20])
+        found = read(format_, file, rows)
+        assert (read(format_, file, whole[:-20], skip_bad=True), read(format_, file, whole)) == (found, found * 2)
+
+
 def test_lines_are_numbered_across_blank_ones(file: Path) -> None:
     """A whole chunk of the file may be blank."""
     blank = b" \n" * (3 << 19)

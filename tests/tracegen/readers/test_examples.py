@@ -147,6 +147,28 @@ def test_azure(file: Path) -> None:
     ]
 
 
+def test_logs_by_the_names_of_their_columns(file: Path) -> None:
+    """Times are seconds, dates or ms; names of JSON may be nested; ids of tokens become names of 512 and all before."""
+    text = "at,prompt,out,session\n2025-11-22T09:26:40.25Z,812,95,u7\n1763803601,9,0,\n"
+    expected = [Call(1_763_803_600_250 * MS, 812, 95, session="u7", user="u7"), Call(1_763_803_601 * S, 9, 0)]
+    assert read("csv", file, text, columns="time=at,answer=out") == expected
+    rows = [{"created": 1, "usage": {"in": 7, "out": 2}, "user": 0}, {"created": 0.5, "usage": {"in": 1, "out": 2}}]
+    columns = "prompt=usage.in,answer=usage.out,session=user"
+    late = [Call(S, 7, 2, session=0, user=0), Call(S // 2, 1, 2)]
+    assert read("jsonl", file, jsonl(*rows), columns=f"time=created,{columns}") == late
+    assert [call.time_ns for call in read("jsonl", file, jsonl(*rows), columns=f"time_ms=created,{columns}")] == [
+        MS,
+        MS // 2,
+    ]
+    prompts = (list(range(1030)), list(range(1024)), [7, *range(1, 1024)])
+    text = jsonl(*({"time": 0, "answer": 1, "its": {"ids": ids}} for ids in prompts))
+    found = read("jsonl", file, text, columns="ids=its.ids")
+    assert [call.input_tokens for call in found] == [1030, 1024, 1024]
+    first, same, other = (list(call.blocks or []) for call in found)
+    assert first[:2] == same
+    assert (len(first), len({*first, *other})) == (3, 5), "a block after another beginning is another block"
+
+
 def test_mlcommons(file: Path) -> None:
     """Evictions are left out; rows are slightly out of order, because threads read the clock before the lock."""
     text = (
