@@ -1,6 +1,5 @@
 """Free memory of a process: the machine's, its control groups' and what its own limit leaves."""
 
-import resource
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +28,7 @@ class Memory:
     """The memory that is available."""
 
     bytes: int  # 0 if the kernel does not say
-    limit: str | None = None  # what allows less than is free, in words: a control group's file, or `ulimit -v`
+    limit: str | None = None  # what allows less than is free, in words: a control group's file
 
     def require(
         self,
@@ -78,8 +77,7 @@ def available(
     """Return the least of what the kernel calls available and what each limit leaves.
 
     A control group leaves its limit less its usage; cached files that the kernel gives up first
-    are not usage. All groups above the process count. `ulimit -v` leaves what the process has not
-    mapped. The arguments are those of `list_groups`.
+    are not usage. All groups above the process count. The arguments are those of `list_groups`.
     """
     memory = Memory(meminfo("MemAvailable"))
     for folder, is_v1 in list_groups("memory", groups, mounts, root):
@@ -91,17 +89,7 @@ def available(
         free = max(0, limit - usage + read_numbers(folder / "memory.stat").get(cached, 0))
         if not memory.bytes or free < memory.bytes:
             memory = Memory(free, f"{folder / allowed} allows {limit / 2**20:,.0f} MiB")
-    own = _read_own_limit()
-    return own if own is not None and own.bytes < memory.bytes else memory
-
-
-def _read_own_limit() -> Memory | None:
-    """Return what `ulimit -v` leaves to this process; None if it is not set."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if soft == resource.RLIM_INFINITY:
-        return None
-    mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    return Memory(max(0, soft - mapped), f"`ulimit -v` allows {soft / 2**20:,.0f} MiB")
+    return memory
 
 
 def _read_number(path: Path) -> int | None:

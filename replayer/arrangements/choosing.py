@@ -2,15 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 from replayer.arrangements.arrangement import WATERFALL, Arrangement, Count, Seconds
 from replayer.arrangements.loading import load_arrangement
-from replayer.record.options import POLICIES, TIERS, Policy
+from replayer.record.options import POLICIES, TIERS, Policy, split_tier
 from tracegen.errors import InputError
-from tracegen.typed_files import convert, join_words, suggest
-
-_EXAMPLE: Final = "lru, or gpu=lru,cpu=s3fifo"
+from tracegen.typed_files import convert, suggest
 
 
 def choose_arrangement(
@@ -52,20 +50,17 @@ def parse_policies(text: str) -> dict[str, Policy]:
         text: the policy of all tiers, or policies by tier, as in gpu=lru,cpu=s3fifo.
 
     Raises:
-        InputError: a tier or a policy is unknown, or a tier is named twice.
+        InputError: a tier or a policy is unknown.
     """
     # A single word holds for all tiers.
     if "=" not in text and "," not in text:
         return dict.fromkeys(TIERS, _check_policy(text.strip(), text))
     policies = dict[str, Policy]()
     for part in text.split(","):
-        tier, equals, policy = (word.strip() for word in part.partition("="))
-        if not equals:
-            raise _error(text, f"{part.strip()!r} names no tier", f"write {_EXAMPLE}")
-        if tier not in TIERS:
-            raise _error(text, f"{tier!r} is not a tier", f"name {join_words(TIERS)}")
-        if tier in policies:
-            raise _error(text, f"{tier} has two policies", "leave one out")
+        try:
+            tier, policy = split_tier(part, "gpu=lru,cpu=s3fifo")
+        except ValueError as error:
+            raise InputError(str(error), subject=text, setting="policy") from None
         policies[tier] = _check_policy(policy, text)
     return policies
 
@@ -74,11 +69,7 @@ def _check_policy(name: str, text: str) -> Policy:
     if name in POLICIES:
         return name
     problem = "is unknown" if name == text else f"the policy {name!r} is unknown"
-    raise _error(text, problem, suggest(name, POLICIES))
-
-
-def _error(text: str, problem: str, remedy: str) -> InputError:
-    return InputError(problem, remedy, subject=text, setting="policy")
+    raise InputError(problem, suggest(name, POLICIES), subject=text, setting="policy")
 
 
 def _with_policies(arrangement: Arrangement, policies: Mapping[str, Policy]) -> Arrangement:

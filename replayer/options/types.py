@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple, Typ
 import click
 
 from replayer.machine.reserve import Reserve
-from replayer.record.options import TIERS
+from replayer.record.options import split_tier
 from tracegen.console.command_line import (
     BYTES,
     GIB,
@@ -20,7 +20,6 @@ from tracegen.console.command_line import (
     Unit,
 )
 from tracegen.console.commands import Word
-from tracegen.typed_files import join_words
 
 if TYPE_CHECKING:  # replayer.tiers loads every backend
     from replayer.tiers.throttled import Throttle
@@ -159,16 +158,6 @@ def parse_warmup(text: str) -> tuple[int, float, bool]:
         problem = f"{text!r} is no time or ops with their unit"
         raise ValueError(f"{problem}; write 30s, 5000ops or steady.")
     return 0, float(seconds), False
-
-
-def split_tier(text: str, example: str) -> tuple[str, str]:
-    """Split TIER=VALUE; a ValueError says what is wrong, with an example."""
-    tier, equals, value = (part.strip() for part in text.partition("="))
-    if not equals:
-        raise ValueError(f"{text!r} names no tier; write for example {example}.")
-    if tier not in TIERS:
-        raise ValueError(f"{text!r}: {tier!r} is not a tier; name {join_words(TIERS)}.")
-    return tier, value
 
 
 def parse_throttle(text: str) -> "tuple[str, Throttle]":

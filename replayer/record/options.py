@@ -2,6 +2,8 @@
 
 from typing import Final, Literal, get_args
 
+from tracegen.typed_files import join_words
+
 TIERS: Final = ("gpu", "cpu", "nvme")
 """The tiers, fastest first."""
 Copies = Literal["exclusive", "inclusive"]
@@ -90,3 +92,13 @@ WarningKind = Literal[
     "note",
 ]
 """What a warning of a run is about."""
+
+
+def split_tier(text: str, example: str) -> tuple[str, str]:
+    """Split TIER=VALUE; a ValueError says what is wrong, with an example."""
+    tier, equals, value = (part.strip() for part in text.partition("="))
+    if not equals:
+        raise ValueError(f"{text!r} names no tier; write for example {example}.")
+    if tier not in TIERS:
+        raise ValueError(f"{text!r}: {tier!r} is not a tier; name {join_words(TIERS)}.")
+    return tier, value

@@ -1,4 +1,4 @@
-"""The user's end of a run: lines, warnings, questions and progress on a screen."""
+"""The user's end of a run: lines, warnings and progress on a screen."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -37,7 +37,6 @@ class RunConsole:
         self._screen = screen or Screen()
         self.say = self._screen.say
         self.warn = self._screen.warn
-        self.confirm = self._screen.confirm
         self._place = place
         self._is_predicted = is_predicted
 

@@ -92,7 +92,7 @@ class Agenda:
 
 
 class Screen:
-    """Receiver of lines, questions and figures; this one is silent and answers no.
+    """Receiver of lines and figures; this one is silent.
 
     Commands pass a subclass that writes to a terminal. Inside its context a screen may own lines of
     the terminal.
@@ -114,10 +114,6 @@ class Screen:
 
     def warn(self, warning: str) -> None:
         """Show a line that stands out; settings stand in it by their Python names in backquotes."""
-
-    def confirm(self, question: str) -> bool:  # noqa: ARG002 (for subclasses)
-        """Ask a question; return whether the answer is yes."""
-        return False
 
     def show(self, figures: Figures) -> None:
         """Show the figures of the task that goes on."""

@@ -125,7 +125,7 @@ class Replay:
         return result
 
     def _check_places(self) -> None:
-        """Refuse an output or cache directory that cannot be used; offer to clean the latter.
+        """Refuse an output or cache directory that cannot be used; clean the latter if that is wanted.
 
         All ranks end this step before any of them asks how much room there is.
         """
@@ -137,14 +137,14 @@ class Replay:
         if self.options.usable()[NVME] != 0 and settings.is_on_drive:
             self._first_console.say(describe_place(settings))
         if self.ranks.rank == 0:
-            self._offer_to_clean(settings.devices.cache_dir)
+            self._clean(settings.devices.cache_dir)
 
-    def _offer_to_clean(self, parent: Path) -> None:
-        """Remove what killed runs left in the cache directory, if the user wants that."""
+    def _clean(self, parent: Path) -> None:
+        """Remove what killed runs left in the cache directory, or warn of it."""
         for folder in cache_dir.leftovers(parent):
             size = f"{cache_dir.size_of(folder) / 2**30:.2f} GiB"
             leftover = f"{folder} ({size}) was left by a killed run"
-            if self.settings.control.clean or self._first_console.confirm(f"{leftover}; remove it?"):
+            if self.settings.control.clean:
                 cache_dir.clean(folder)
             else:
                 self._first_console.warn(f"{leftover}; pass `clean=true` to remove it.")

@@ -6,7 +6,6 @@ import fcntl
 import os
 import re
 import stat
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -18,10 +17,6 @@ from tracegen.errors import InputError
 
 MARKER: Final = "kv-replay-cache"
 OURS: Final = re.compile(r"[0-9a-f]{8,}\.kv|slab-\d+\.kv|probe|lock")
-_RUN: Final = r"\d{8}T\d{12}-\d+(-\d{4,})?"  # the names that `replayer.run` gives runs
-_NEW: Final = re.compile(rf"\.new-{MARKER}-{_RUN}")
-_REMOVED: Final = re.compile(rf"{MARKER}-{_RUN}")
-_STARTING_S: Final = 60  # a younger folder may belong to a run that is starting
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
@@ -209,43 +204,20 @@ class CacheFolder:
 
 
 def leftovers(parent: Path) -> list[Path]:
-    """List the folders under `parent` that killed runs left.
+    """List the folders under `parent` that killed runs left: ours, whose lock nobody holds.
 
-    These are our folders whose lock nobody holds, and what runs left that were killed while they
-    made or removed theirs: folders named after a run that are empty or hold only a free lock.
-    A folder that the user asked to keep has no lock and is not empty.
+    A folder that the user asked to keep has no lock.
     """
-    candidates = (*parent.glob(f"{MARKER}-*"), *parent.glob(f".new-{MARKER}-*"))
-    return sorted(
-        folder for folder in candidates if not folder.is_symlink() and folder.is_dir() and _is_leftover(folder)
-    )
-
-
-def _list_names(folder: Path | int) -> list[str]:
-    with os.scandir(folder) as entries:
-        return [entry.name for entry in entries]
+    folders = sorted(parent.glob(f"{MARKER}-*"))
+    return [folder for folder in folders if not folder.is_symlink() and _is_free(folder / "lock")]
 
 
 def _remove_files(folder: int) -> None:
     """Remove the cache files in a folder, all but its lock."""
-    for name in _list_names(folder):
+    for name in os.listdir(folder):
         if OURS.fullmatch(name) and name != "lock":
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(name, dir_fd=folder)
-
-
-def _is_leftover(folder: Path) -> bool:
-    try:
-        names = _list_names(folder)
-        age_s = (time.time_ns() - folder.stat().st_mtime_ns) / 1e9
-    except OSError:
-        return False
-    if _NEW.fullmatch(folder.name):
-        is_bare = not names or (names == ["lock"] and _is_free(folder / "lock"))
-        return age_s > _STARTING_S and is_bare
-    if "lock" in names and folder.name.startswith(MARKER):
-        return _is_free(folder / "lock")
-    return not names and _REMOVED.fullmatch(folder.name) is not None
 
 
 def _is_free(lock: Path) -> bool:

@@ -100,12 +100,6 @@ def test_a_trace_that_does_not_fit_is_refused_before_it_is_read(
     assert "900 bytes of memory are available" in done.stderr
 
 
-def test_the_limit_of_virtual_memory_counts() -> None:
-    script = "import resource as r; r.setrlimit(r.RLIMIT_AS, (1 << 31, -1)); from tracegen.memory import available; print(available())"
-    done = subprocess.run([sys.executable, "-c", script], check=True, cwd=ROOT, capture_output=True, text=True)
-    assert "`ulimit -v` allows 2,048 MiB" in done.stdout
-
-
 def test_memory_that_runs_out_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise MemoryError("Unable to allocate 7.45 GiB")

@@ -57,7 +57,7 @@ def validate(trace: Path, as_json: bool) -> None:
 @click.argument("b", type=TRACE_PATH)
 @answer_options(example="-o diff.md")
 def diff(a: Path, b: Path, output: AnswerOutput) -> None:
-    """Print where two traces first differ, and which totals differ; exits 1 if anything differs."""
+    """Print where two traces first differ, and how many rows do; exits 1 if anything differs."""
     from tracegen.describe.info import compare_traces
 
     answer = compare_traces(tracegen.read(a), tracegen.read(b))

@@ -162,12 +162,9 @@ def _list_provenance(facts: Facts) -> list[str]:
 
 
 def compare_traces(a: Trace, b: Trace) -> Answer:
-    """Compare the ops of two traces, row by row and in total; `equal` of its data is whether they are."""
-    facts_a, facts_b = describe(a), describe(b)
+    """Compare the ops of two traces row by row; `equal` of its data is whether they are the same."""
     compared = min(a.ops, b.ops)
     differing, first = _compare_rows(a, b, compared)
-    numbers = {name: [value, facts_b[name]] for name, value in facts_a.items() if isinstance(value, int | float)}
-    totals = {name: pair for name, pair in numbers.items() if pair[0] != pair[1]}
     return Answer(
         title=f"{a.path} and {b.path}",
         sentence=_say_difference(a, b, first),
@@ -176,19 +173,13 @@ def compare_traces(a: Trace, b: Trace) -> Answer:
                 title=f"Rows that differ, of {compared:,}",
                 columns=[Column("column"), Column("rows"), Column("share", "share")],
                 rows=[[name, number, number / compared] for name, number in differing.items()],
-            ),
-            Table(
-                title="Totals that differ",
-                columns=[Column("total"), Column("a"), Column("b")],
-                rows=[[name, *values] for name, values in totals.items()],
-            ),
+            )
         ],
         data={
             "equal": first is None,
             "first": first,
             "rows_compared": compared,
             "rows_differing": differing,
-            "aggregates": totals,
         },
     )
 

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from replayer.options.command_line import PROGRESS_KEY, ProgressKind
 from replayer.run.figures import Figures, Screen, format_line
 from tracegen.console.command_line import flags_of
-from tracegen.console.interrupts import INTERRUPTS
 from tracegen.errors import ToolError, format_count
 
 # Seconds between two lines on a pipe.
@@ -24,7 +23,7 @@ _BAR: Final = "{desc} {percentage:3.0f}%|{bar}| "
 
 
 class TerminalScreen(Screen):
-    """Shows lines on stderr, and no figures; asks questions if a user can answer them."""
+    """Shows lines on stderr, and no figures."""
 
     def say(self, line: str) -> None:
         """Show a line."""
@@ -35,17 +34,6 @@ class TerminalScreen(Screen):
         context = click.get_current_context(silent=True)
         flags = {} if context is None else flags_of(context.command)
         self.say(f"Warning: {ToolError(warning).sentence(flags.get)}")
-
-    def confirm(self, question: str) -> bool:
-        """Ask a question; the answer is no if there is no terminal."""
-        # Nobody answers a script: it must not hang.
-        if not (sys.stdin.isatty() and sys.stderr.isatty()):
-            return False
-        try:
-            return click.confirm(question, err=True)
-        except click.Abort:  # Ctrl-D; click gives Ctrl-C the same exception
-            INTERRUPTS.check()
-            return False
 
 
 class JsonLines(TerminalScreen):

@@ -111,7 +111,6 @@ def test_a_ttl_expires_and_chunks_shorten(trace: Trace) -> None:
         (["--arrangement", "no/such.toml"], ["No such file", "spillover"]),
         (["--policy", "lur"], ["--policy lur: is unknown", "did you mean"]),
         (["--policy", "gpu=lru,ssd=lru"], ["'ssd' is not a tier", "gpu, cpu or nvme"]),
-        (["--policy", "gpu=lru,gpu=arc"], ["gpu has two policies"]),
         (["--policy", "gpu=mru"], ["the policy 'mru' is unknown"]),
         (["--policy", "belady"], ["must know all ops", "--order trace"]),
         (

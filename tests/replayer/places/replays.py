@@ -9,7 +9,6 @@ from tests.replayer.run.replays import go, options
 from tracegen.schema import Trace
 
 MIB = 1 << 20
-NAMED = "20260102T030405678901-4242"
 
 
 class Lines(Screen):

@@ -1,56 +1,35 @@
 """Leftovers of killed runs, and folders that are swapped for links."""
 
 import errno
-import os
-import time
 from pathlib import Path
 
 import pytest
 
 from replayer.tiers.cache_dir import MARKER, clean, leftovers
 from replayer.tiers.disk import FileTier, SlabTier
-from tests.replayer.places.replays import MIB, NAMED
+from tests.replayer.places.replays import MIB
 from tests.replayer.tiers.contract import check_sentence, file_tier, put, slab_tier
 from tracegen.errors import InputError
 
 
-def folder(place: Path, name: str, *files: str, age_s: float = 3600) -> Path:
+def folder(place: Path, name: str, *files: str) -> Path:
     made = place / name
     made.mkdir()
     for file in files:
         (made / file).write_text("x")
-    os.utime(made, ns=(time.time_ns() - int(age_s * 1e9),) * 2)
     return made
 
 
 @pytest.mark.parametrize(
     ("name", "files"),
-    [(f".new-{MARKER}-{NAMED}", ()), (f".new-{MARKER}-{NAMED}-0001", ("lock",)), (f"{MARKER}-{NAMED}", ())],
-)
-def test_folders_killed_while_made_or_removed_are_found(tmp_path: Path, name: str, files: tuple[str, ...]) -> None:
-    left = folder(tmp_path, name, *files)
-    assert leftovers(tmp_path) == [left]
-    clean(left)
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("name", "files"),
     [
-        (f".new-{MARKER}-{NAMED}", ("lock", "notes.txt")),
-        (f".new-{MARKER}-mine", ()),
+        (f".new-{MARKER}-starting", ("lock",)),
         (f"{MARKER}-mine", ()),
-        (f"{MARKER}-{NAMED}", ("0000002a.kv",)),  # as --keep-cache leaves it
-        (f"{MARKER}-{NAMED}", ("notes.txt",)),
+        (f"{MARKER}-kept", ("0000002a.kv",)),  # as --set keep_cache=true leaves it
     ],
 )
-def test_folders_that_may_be_a_users_are_no_leftovers(tmp_path: Path, name: str, files: tuple[str, ...]) -> None:
+def test_folders_without_a_free_lock_are_no_leftovers(tmp_path: Path, name: str, files: tuple[str, ...]) -> None:
     folder(tmp_path, name, *files)
-    assert leftovers(tmp_path) == []
-
-
-def test_a_new_folder_is_no_leftover(tmp_path: Path) -> None:
-    folder(tmp_path, f".new-{MARKER}-{NAMED}", age_s=1)
     assert leftovers(tmp_path) == []
 
 
@@ -95,8 +74,6 @@ def test_the_folder_of_a_live_run_is_no_leftover(tmp_path: Path) -> None:
     assert leftovers(tmp_path) == []
     kept = file_tier(tmp_path, "kept", keep_cache=True)
     kept.close()
-    (tmp_path / f"{MARKER}-strangers").mkdir()
-    assert leftovers(tmp_path) == []
     dead = tmp_path / f"{MARKER}-dead"
     dead.mkdir()
     (dead / "lock").touch()
