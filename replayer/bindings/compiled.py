@@ -246,7 +246,7 @@ _OUT_OF_MEMORY: Final = (None, -2)
 _SIGNATURES: Final = {
     "memory": "refused i",
     "clock": "ns i",
-    "workload": "add v pippp, index v ppppp, store v ppicipp",
+    "workload": "add v pippp, index v ppppp, store v ppicippip",
     "stretch": "count v ppippp",
     "placement": "new n pppi, free v p, account v pp",
     "planner": "new n ppipippi, free v p, next m pipp, placement p p",

@@ -80,6 +80,7 @@ class Workload:
         self._key = self._key[: self.keys]
         self.users = int(self._request["user"].max(initial=-1)) + 1
         self._index()
+        self._block_tokens = trace.metadata.block_tokens or 0
         self._key["size"] = bytes_per_token.object_bytes(self._held_tokens(arrangement))
 
     def _take(self, batch: Columns, trace: OpSource) -> None:
@@ -137,6 +138,10 @@ class Workload:
         if not arrangement.chunk_tokens:
             return tokens
         held = np.zeros(self.keys, np.int32)
+        used = np.flatnonzero(self._request["count"])
+        sessions = self._request["session"]
+        latest = np.zeros(int(sessions.max(initial=-1)) + 1, np.int64)
+        latest[sessions[used]] = used  # the last assignment stays
         scratch = np.zeros((3, self.keys), np.int32)
         _store_chunks(
             reference(self.struct),
@@ -146,6 +151,8 @@ class Workload:
             arrangement.unsaved_tokens,
             address(held),
             address(scratch),
+            self._block_tokens,
+            address(latest),
         )
         return held
 

@@ -24,7 +24,13 @@ def gib_of(usable: Sequence[int | None]) -> tuple[Decimal, Decimal, Decimal | No
 
 
 def arranged(
-    batch: Columns, table: Table, usable: Usable, unit: int = 1, chained: bool = False, order: list[int] | None = None
+    batch: Columns,
+    table: Table,
+    usable: Usable,
+    unit: int = 1,
+    chained: bool = False,
+    order: list[int] | None = None,
+    block: int = 0,
 ) -> Plan:
     """A plan for tiers of so many bytes, in the order of the trace or of these op_ids."""
     options = PlanOptions(
@@ -34,7 +40,7 @@ def arranged(
         arrangement=make_arrangement("drawn", table),
         order=Order() if order is None else Order("run", "test", op_ids=np.array(order)),
     )
-    plan = Plan(traces.Held(batch, prefix_chained=chained), options)
+    plan = Plan(traces.Held(batch, prefix_chained=chained, block_tokens=block or None), options)
     assert plan.usable == usable
     return plan
 

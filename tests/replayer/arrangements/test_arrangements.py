@@ -23,7 +23,7 @@ cases = {
 
 
 @settings(max_examples=250, deadline=None)
-@given(**cases, chained=st.booleans(), most=st.integers(1, 40))
+@given(**cases, chained=st.booleans(), most=st.integers(1, 40), block=st.integers(0, 5))
 def test_move_by_move_as_the_oracle(
     picks: list[Any],
     sizes: list[int],
@@ -33,11 +33,12 @@ def test_move_by_move_as_the_oracle(
     unit: int,
     chained: bool,
     most: int,
+    block: int,
 ) -> None:
     batch = strategies.columns(picks, sizes, words)
     limits = tuple(None if limit is None else limit * unit for limit in usable)
-    expected = oracle.moves(ops_of(batch), table, limits, unit, chained)
-    plan = arranged(batch, table, limits, unit, chained)
+    expected = oracle.moves(ops_of(batch, block), table, limits, unit, chained)
+    plan = arranged(batch, table, limits, unit, chained, block=block)
     assert rows_of(plan, most) == expected
     version = 1 if plan.options.arrangement.to_record().rules is None else 3
     counts = PlanCounts(plan.workload)

@@ -45,6 +45,9 @@ class Op:
     step: int = 0
     think_ns: int = 0
     new_tokens: int = 0
+    session: int = 0
+    block: int = 0
+    """tokens of a block of the trace; 0: it has no blocks"""
 
     @property
     def is_prefill(self) -> bool:
@@ -52,12 +55,14 @@ class Op:
         return self.phase == "prefill" and self.name != "delete"
 
 
-def ops_of(batch: Columns) -> list[Op]:
+def ops_of(batch: Columns, block: int = 0) -> list[Op]:
     """The ops of a trace's columns."""
-    names = "op_id op key tokens phase request_id user_id source time_ns qos step think_ns new_tokens".split()
+    names = (
+        "op_id op key tokens phase request_id user_id source time_ns qos step think_ns new_tokens session_id".split()
+    )
     words = {name: [ENUMS[name][code] for code in batch[name]] for name in ("op", "phase", "source")}
     columns = [words[name] if name in words else batch[name].tolist() for name in names]
-    return [Op(*row) for row in zip(*columns, strict=True)]
+    return [Op(*row, block) for row in zip(*columns, strict=True)]
 
 
 @dataclass
@@ -160,19 +165,34 @@ def stored_tokens(ops: Sequence[Op], table: Table) -> dict[int, int]:
     chunk, unsaved = table["chunk_tokens"], table["unsaved_tokens"]
     if not chunk:
         return {op.key: op.tokens for op in ops}
-    stored, first_phase = dict[int, int](), dict[int, str]()
-    offsets, ends, seen = dict[int, int](), dict[int, int](), dict[int, set[int]]()
+    stored, walks = (
+        dict[int, int](),
+        dict[int, list[tuple[Op, int, int]]](),
+    )  # per request: op, offset and end before it
+    met_by, latest = dict[int, int](), {op.session: op.request for op in sorted(ops, key=lambda op: op.request)}
+    ends_of_answers = {op.request: op.key for op in ops if op.name == "write" and op.phase == "decode"}.values()
+    places = dict[int, tuple[int, int]]()
     for op in ops:
-        first_phase.setdefault(op.key, op.phase)
+        walk = walks.setdefault(op.request, [])
         is_decode_read = op.name == "read" and op.phase == "decode"
-        if op.name == "delete" or is_decode_read or op.key in seen.setdefault(op.request, set()):
+        if op.name == "delete" or is_decode_read or any(op.key == one.key for one, _, _ in walk):
             continue
-        seen[op.request].add(op.key)
-        offset = offsets[op.request] = offsets.get(op.request, 0) + op.tokens
-        saved = max(0, offset - unsaved) if first_phase[op.key] == "decode" else offset
+        offset, end = places.get(op.request, (0, 0))
+        if walk and op.phase == "decode" and walk[-1][0].phase == "prefill" and walk[-1][0].tokens < op.block:
+            replaced, offset, end = walk[-1]
+            if met_by[replaced.key] == op.request:
+                stored[replaced.key] = 0
+        walk.append((op, offset, end))
+        offset += op.tokens
+        saved = max(0, offset - unsaved) if op.key in ends_of_answers else offset
         chunks = saved // chunk if table["tail"] == "drop" else -(-saved // chunk)
-        stored.setdefault(op.key, max(0, chunks * chunk - ends.get(op.request, 0)))
-        ends[op.request] = chunks * chunk
+        if met_by.setdefault(op.key, op.request) == op.request:
+            stored[op.key] = max(0, chunks * chunk - end)
+        places[op.request] = offset, chunks * chunk
+    for request, walk in walks.items():
+        last = walk[-1][0] if walk else None
+        if last and last.phase == "decode" and last.tokens < last.block and latest[last.session] > request:
+            stored[last.key] = 0 if met_by[last.key] == request else stored[last.key]
     return stored
 
 
