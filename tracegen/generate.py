@@ -159,8 +159,7 @@ def _receive_shard(receiver: Connection, number: int) -> Iterator[Columns]:
         try:
             batch = receiver.recv()
         except EOFError:
-            problem = f"process {number} of `jobs` ended too early"
-            raise ToolError(problem, "is memory short?") from None
+            raise ToolError(f"process {number} of `jobs` ended too early", "is memory short?") from None
         if isinstance(batch, InputError):
             raise batch
         if batch is None:

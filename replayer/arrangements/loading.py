@@ -47,8 +47,7 @@ def load_arrangement(name: str) -> Arrangement:
     path = Path(name)
     # A name without the look of a path is a mistyped name, not a missing file.
     if not path.exists() and path.suffix != ".toml" and "/" not in name:
-        remedy = f"name a TOML file, or {suggest(name, names)}"
-        raise InputError("is unknown", remedy, subject=name, setting=SETTING)
+        raise InputError("is unknown", f"name a TOML file, or {suggest(name, names)}", subject=name, setting=SETTING)
     content = load_toml(path, f"name a TOML file, or one of {', '.join(names)}", SETTING)
     return make_arrangement(path.name, content)
 

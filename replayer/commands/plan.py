@@ -85,8 +85,7 @@ def plan(
     else:
         # A run's plan with one option changed would be called like the run, and be another.
         if given := [name for name, value in flags.items() if value is not None]:
-            remedy = f"leave out `{given[0]}`"
-            raise InputError("that run decides how to plan", remedy, setting="like")
+            raise InputError("that run decides how to plan", f"leave out `{given[0]}`", setting="like")
         model, options = read_options(like, opened)
     with show_progress("planning", "op", opened.ops) as advance:
         made = Plan(opened, options)

@@ -296,9 +296,8 @@ def read_series(directory: Path) -> dict[str, object]:
 
 def _make_failure(command: str, code: int, log: Path, subject: Path) -> ChildFailedError:
     """Return the error of a child that ended with an exit code other than 0."""
-    problem = f"{command} ended with exit code {code}"
     remedy = f"mend what {log} ends with, then repeat the command: complete trials stay"
-    return ChildFailedError(problem, remedy, subject=subject, exit_code=code)
+    return ChildFailedError(f"{command} ended with exit code {code}", remedy, subject=subject, exit_code=code)
 
 
 def path_of_rank(path: Path, rank: int) -> Path:

@@ -192,8 +192,7 @@ def _check_keys(command: click.Command, values: Mapping[str, Any], setting: str)
     options = _settable(command)
     for key in values:
         if key not in options:
-            problem = f"{key} is not an option of {command.name}"
-            raise InputError(problem, suggest(key, options), setting=setting)
+            raise InputError(f"{key} is not an option of {command.name}", suggest(key, options), setting=setting)
     return {key: _write_value(options[key], value) for key, value in values.items()}
 
 

@@ -102,8 +102,7 @@ def resolve_plan(
     demand = resolve_demand(trace, options)
     chosen, rules, work = options.model, options.rules, options.work
     if chosen.model is None:
-        remedy = f"pass `model`, one of {', '.join(MODELS)}"
-        raise InputError("it names no model", remedy, subject=trace.path)
+        raise InputError("it names no model", f"pass `model`, one of {', '.join(MODELS)}", subject=trace.path)
     model = find_model(chosen.model)
     room = options.capacity
     gpu, cpu, nvme = (Decimal(str(gib)) for gib in (room.gpu_mem_gb, room.cpu_mem_gb, room.storage_capacity_gb))
@@ -157,8 +156,7 @@ def resolve_span(options: Options) -> Span:
     span = options.span
     duration_s, drain_s = _finite_or_none(span.duration), _finite_or_none(span.drain)
     if span.drain is not None and duration_s is None:
-        problem = "there is no `duration` after which to drain"
-        raise InputError(problem, "pass `duration`, too", setting="drain")
+        raise InputError("there is no `duration` after which to drain", "pass `duration`, too", setting="drain")
     if span.drain is None and duration_s is not None:
         # Ops in flight should end, but a tier that hangs must not hold the run up for ever.
         drain_s = duration_s / 10

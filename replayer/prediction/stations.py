@@ -119,8 +119,7 @@ class DataSheet:
 
     def __post_init__(self) -> None:
         if self.bandwidth_gb_s < self.stream_gb_s:
-            problem = "bandwidth_gb_s is less than stream_gb_s"
-            raise InputError(problem, "write that of all requests together")
+            raise InputError("bandwidth_gb_s is less than stream_gb_s", "write that of all requests together")
 
     def to_station(self) -> Station:
         """Return the station that follows; docs/predicting.md has the rule."""

@@ -148,8 +148,7 @@ def _choose_room(tier: Tier, settings: Settings) -> int:
     room = min(_MOST_ROOM, free // _SHARE_OF_FREE) // _UNIT * _UNIT
     if room < _LEAST_ROOM:
         problem = f"{max(free, 0) / 2**20:,.0f} MiB are free, and a profile takes a quarter of that"
-        remedy = f"make {_LEAST_ROOM * _SHARE_OF_FREE >> 20} MiB free"
-        raise InputError(problem, remedy, subject=tier)
+        raise InputError(problem, f"make {_LEAST_ROOM * _SHARE_OF_FREE >> 20} MiB free", subject=tier)
     assert room >= SMALLEST, "an object fits"
     return room
 

@@ -73,9 +73,8 @@ class Cause(NamedTuple):
                 continue
             remedy, gain = self._plan_remedy(evidence, facts)
             if gain is not None:
-                problem = self.problem.format(**vars(facts))
                 counts = {name: int(getattr(facts, name)) for name in self.counts.split()}
-                yield Finding(self.name, facts.tiers, problem, remedy, counts | gain)
+                yield Finding(self.name, facts.tiers, self.problem.format(**vars(facts)), remedy, counts | gain)
 
     def _plan_remedy(self, evidence: PlanEvidence, facts: Facts) -> tuple[str, Gain | None]:
         """Plan with the remedy; return its clause, and what it gains or None."""

@@ -126,8 +126,7 @@ def _resolve_cell(
             raise
         given = {name: chosen.get(name) for name in _CAPACITIES}
         sizes = ", ".join(f"`{name}` {gib}" for name, gib in given.items() if gib is not None)
-        problem = f"{error.problem} in the cell with {sizes}"
-        raise InputError(problem, "leave a 0 out of one of the lists") from None
+        raise InputError(f"{error.problem} in the cell with {sizes}", "leave a 0 out of one of the lists") from None
 
 
 class _CancelledError(Exception):

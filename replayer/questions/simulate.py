@@ -64,9 +64,8 @@ def find_column(column: str, *, has_times: bool) -> str:
     column = "hit_rate_tokens" if column == "hit_rate" else column
     columns = SIMULATION_COLUMNS + (PREDICTED_COLUMNS if has_times else ())
     if column not in {known.name for known in columns}:
-        problem = "no column of the table has this name"
         remedy = "pass one such as hit_rate or drive_writes_per_day; times are predicted with `profile`"
-        raise InputError(problem, remedy, subject=column, setting="sort")
+        raise InputError("no column of the table has this name", remedy, subject=column, setting="sort")
     return column
 
 

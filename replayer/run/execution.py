@@ -175,8 +175,7 @@ class Execution:
     def _warn_of_stalls(self) -> None:
         stalled_s = self.engine.state().log_stalled_ns / 1e9
         if stalled_s:
-            text = f"workers waited {stalled_s:.1f} s for the log to be written."
-            self.warn(Warning(kind="slow log", text=text))
+            self.warn(Warning(kind="slow log", text=f"workers waited {stalled_s:.1f} s for the log to be written."))
 
     def _window(self, state: State) -> Window:
         """Return the time limit and the times at which the execution was cut and ended."""

@@ -179,8 +179,8 @@ class PredictedReplay:
         profile = self.system.profile
         if profile.kind != "measured":
             basis = "from its data sheet" if profile.kind == "data sheet" else "estimated from published figures"
-            text = (
-                f"the profile {profile.name} is {basis}, not measured; assumed are"
-                " files, direct I/O in requests of 1 MiB, no fsync, and that stamps are verified."
+            yield RunWarning(
+                kind="data sheet",
+                text=f"the profile {profile.name} is {basis}, not measured; assumed are"
+                " files, direct I/O in requests of 1 MiB, no fsync, and that stamps are verified.",
             )
-            yield RunWarning(kind="data sheet", text=text)

@@ -50,8 +50,7 @@ class Prepared:
         """
         plan = Plan(trace, options)
         if not plan.workload.ops:
-            remedy = "pass more `users`, or fewer ranks"
-            raise InputError("no op is left to replay", remedy, subject=trace.path)
+            raise InputError("no op is left to replay", "pass more `users`, or fewer ranks", subject=trace.path)
         settings.span.check_warmup(plan.ops)
         # Nothing to plan: the state of the tiers decides as the run goes.
         if options.order.kind == "live":

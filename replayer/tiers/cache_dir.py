@@ -257,5 +257,4 @@ def clean(folder: Path) -> None:
             os.close(descriptor)
         folder.rmdir()
     except OSError as error:
-        problem = f"cannot be removed ({error.strerror})"
-        raise InputError(problem, "check what it contains", subject=folder) from None
+        raise InputError(f"cannot be removed ({error.strerror})", "check what it contains", subject=folder) from None

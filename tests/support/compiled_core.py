@@ -66,7 +66,6 @@ _SIGNATURES: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
     "scheduler_release": (None, (c_void_p, c_int64)),
     "scheduler_next_due": (c_int64, (c_void_p,)),
     "scheduler_take": (c_int32, (c_void_p,)),
-    "scheduler_give_back": (None, (c_void_p, c_int32)),
     "scheduler_complete": (None, (c_void_p, c_int32, c_int64, c_int64)),
     "scheduler_op": (POINTER(Op), (c_void_p, c_int32)),
     "scheduler_move": (POINTER(MoveStruct), (c_void_p, c_int32)),
@@ -140,9 +139,6 @@ class Scheduler:
 
     def op(self, slot: int) -> Op:
         return Op.from_buffer_copy(_CORE.scheduler_op(self._handle, slot).contents)
-
-    def give_back(self, move: Move) -> None:
-        _CORE.scheduler_give_back(self._handle, move.slot)
 
     def complete(self, move: Move, end: int, now: int | None = None) -> None:
         _CORE.scheduler_complete(self._handle, move.slot, end, end if now is None else now)

@@ -41,9 +41,8 @@ def _parse_range(_ctx: click.Context, param: click.Parameter, text: str | None) 
     except ValueError:
         limits = 0.0, 0.0
     if not colon or not 0 <= limits[0] < min(limits[1], 2.0**62):
-        problem = "not of the form A:B with A below B and 2^62"
         remedy = "write it like 60:120; either end may be left out"
-        raise InputError(problem, remedy, subject=text, setting=param.name)
+        raise InputError("not of the form A:B with A below B and 2^62", remedy, subject=text, setting=param.name)
     return limits
 
 

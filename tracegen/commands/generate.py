@@ -99,9 +99,8 @@ def _parse_settings(settings: tuple[str, ...]) -> dict[str, object]:
     for setting in settings:
         key, equals, value = setting.partition("=")
         if not equals:
-            problem = "not of the form KEY=VALUE"
             remedy = "write it like users=5"
-            raise InputError(problem, remedy, subject=setting[:60], setting="settings")
+            raise InputError("not of the form KEY=VALUE", remedy, subject=setting[:60], setting="settings")
         overrides[key.strip()] = loading.parse_value(value)
     return overrides
 

@@ -64,9 +64,8 @@ def count_of(trace: Trace, name: str) -> int:
         InputError: the metadata lacks it.
     """
     if name not in trace.metadata.counts:
-        problem = f"its metadata has no counts.{name}"
         remedy = "write it as docs/trace-format.md specifies"
-        raise InputError(problem, remedy, subject=trace.path)
+        raise InputError(f"its metadata has no counts.{name}", remedy, subject=trace.path)
     return trace.metadata.counts[name]
 
 

@@ -109,8 +109,7 @@ def multiply_times(times: Ints, factor: Fraction) -> Ints:
         remedy = "give a positive number of at most nine digits"
         raise InputError("times cannot be multiplied by it", remedy, subject=factor, setting="time")
     if int(times.max(initial=0)) * factor >= _TIME_MAX:
-        problem = "times would be over 146 years"
-        raise InputError(problem, "give a smaller factor", subject=factor, setting="time")
+        raise InputError("times would be over 146 years", "give a smaller factor", subject=factor, setting="time")
     # Exact, because rest × numerator < denominator × numerator < 2^62.
     whole, rest = np.divmod(times, denominator)
     product: Ints = whole * numerator + rest * numerator // denominator

@@ -29,8 +29,7 @@ def find_recipe(recipe: str) -> Path:
         return path
     known = list_shipped()
     if recipe not in known:
-        problem = "no file and no recipe has this name"
-        raise InputError(problem, suggest(recipe, known), subject=recipe)
+        raise InputError("no file and no recipe has this name", suggest(recipe, known), subject=recipe)
     return SHIPPED / f"{recipe}.toml"
 
 

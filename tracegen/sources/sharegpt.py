@@ -138,8 +138,7 @@ def _read_conversations(
     usable = [turns for turns in conversations if turns]
     flaws["conversations_without_a_turn"] = len(conversations) - len(usable)
     if not usable:
-        problem = "the file has no question of a user"
-        raise InputError(problem, f"name {_WANTED} with conversations", subject=path)
+        raise InputError("the file has no question of a user", f"name {_WANTED} with conversations", subject=path)
     return usable, flaws, digest.hexdigest()
 
 
@@ -168,8 +167,7 @@ def _parse_entries(entries: Iterator[Any], source: Path, flaws: Counter[str]) ->
         try:
             entry = msgspec.convert(content, Entry)
         except msgspec.ValidationError as error:
-            problem = f"not ShareGPT: entry {number}: {error}"
-            raise InputError(problem, f"name {_WANTED}", subject=source) from None
+            raise InputError(f"not ShareGPT: entry {number}: {error}", f"name {_WANTED}", subject=source) from None
         roles = ""
         texts = []
         for message in entry.conversations:

@@ -54,8 +54,7 @@ class Trace:
         try:
             return pq.ParquetFile(path.absolute())  # Arrow takes a relative a:b for a URL
         except FileNotFoundError:
-            remedy = f"make one with `tracegen generate … -o {path}`"
-            raise InputError("no such trace", remedy, subject=path) from None
+            raise InputError("no such trace", f"make one with `tracegen generate … -o {path}`", subject=path) from None
         except MemoryError:
             raise
         except (OSError, ValueError, pa.ArrowException) as error:
@@ -77,8 +76,7 @@ class Trace:
             if not (is_text if name in ENUMS else kind == column.type):
                 wanted = "text (an enum)" if name in ENUMS else column.type
                 problem = f"column {name} is {str(kind)[:60]}, not {wanted}"
-                remedy = "write it as docs/trace-format.md specifies"
-                raise InputError(problem, remedy, subject=self.path)
+                raise InputError(problem, "write it as docs/trace-format.md specifies", subject=self.path)
 
     def frame(self) -> "pl.LazyFrame":
         """Scan all columns lazily with Polars, one row per op, in order.
@@ -194,8 +192,7 @@ class Trace:
         """Raise an InputError if there are any violations."""
         if found.count:
             others = f" ({found.count - 1:,} more)" if found.count > 1 else ""
-            problem = f"{self.path}, {found.problems[0]}{others}"
-            raise InputError(problem, f"`tracegen validate {self.path}` lists them")
+            raise InputError(f"{self.path}, {found.problems[0]}{others}", f"`tracegen validate {self.path}` lists them")
 
 
 def _first_line(error: Exception) -> str:

@@ -40,8 +40,7 @@ def profile_options(text: str, flag: str = "--profile", *, required: bool = Fals
 
 def prediction_options() -> Decorator:
     """Return a decorator that adds --predict and --speed to a command that makes a series."""
-    text = "Predict the replays from this profile instead of making them."
-    return profile_options(text, "--predict")
+    return profile_options("Predict the replays from this profile instead of making them.", "--predict")
 
 
 def load_system(
@@ -67,8 +66,7 @@ def load_system(
         system.times()  # refuses bad speeds
         return system
     if speeds:
-        problem = "it changes a profile, and there is none"
-        raise InputError(problem, f"pass `{setting}`, too", setting="speed")
+        raise InputError("it changes a profile, and there is none", f"pass `{setting}`, too", setting="speed")
     return None
 
 

@@ -4,20 +4,14 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from replayer.arrangements.rules import Usable
-from replayer.models.geometry import TokenBytes
 from replayer.planning.moves import COPY, DEMOTE, DROP, HIT, STORE
-from replayer.planning.pace import Demand, Pace
-from replayer.planning.trace_selection import Selection
-from replayer.planning.workload import Workload
-from tests.support import traces
-from tests.support.compiled_core import Account, Move, Planned, Scheduler
+from replayer.planning.pace import Demand
+from tests.support.compiled_core import Account, Move, Scheduler
 from tracegen.schema import Columns
 
 FAR = 1 << 62
-ASAP = Pace()
 
 
 class World:
@@ -135,30 +129,3 @@ def run(
         "nothing is remembered"
     )
     return ended
-
-
-def make_scheduler(
-    ops: int,
-    requests: list[int] | None = None,
-    usable: Usable = (0, None, 0),
-    pace: Pace = ASAP,
-    allocs: int | None = None,
-    *,
-    inclusive: bool = False,
-    **columns: Any,
-) -> Scheduler:
-    """A scheduler for writes of a token on keys of their own."""
-    batch = traces.columns([("w", key, 1) for key in range(ops)], requests, **columns)
-    workload = Workload(traces.Held(batch), Selection(), TokenBytes(1))
-    return Scheduler(workload, usable, Demand(pace, 8, allocs), inclusive=inclusive)
-
-
-def take(scheduler: Scheduler) -> Move:
-    """The next move that may start; there is one."""
-    move = scheduler.take()
-    assert move is not None
-    return move
-
-
-def store(key: int, tier: int = 1, size: int = 1) -> Planned:
-    return size, key, STORE, -1, tier

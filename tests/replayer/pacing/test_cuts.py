@@ -129,11 +129,3 @@ def test_without_a_drain_nothing_starts_after_the_cut(long_trace: Trace, tmp_pat
     assert prefix.select("op_id", "seq", "move", "key").rows() == [row[:4] for row in expected]
     assert info["executed_fingerprint"] == hashed(order, expected)
     assert info["executed"]["ops"] == executed
-
-
-def test_a_drain_that_suffices_stops_nothing(overtaken: Trace, tmp_path: Path) -> None:
-    span = Span(0.3, drain_s=60)
-    info, log = go(overtaken, tmp_path / "run", workers=4, span=span, throttles=latency(20))
-    assert log["position"].to_list() == list(range(info["executed_ops"]))
-    assert info["executed_ops"] > 40
-    assert info["window"]["stopped_s"] is None

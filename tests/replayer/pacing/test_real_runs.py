@@ -20,18 +20,6 @@ UNIT = 1024  # bytes per token of the real runs
 UNLIMITED: Usable = (0, 0, None)
 
 
-@pytest.mark.parametrize("depth", [1, None], ids=["depth 1", "all at once"])
-@pytest.mark.parametrize("kind", ["asap", "closed", "open"])
-def test_real_workers_keep_the_pace(tmp_path: Path, kind: Any, depth: int | None) -> None:
-    trace = traces.write(tmp_path / "t.parquet", lay_out(chat(3, 4, gap=7 * MS, think=11 * MS)))
-    pace = Pace(kind, 2, token_ms=1.5, prefill_tok_s=1000, request_depth=depth)
-    info, log = go(trace, tmp_path / "run", options(9), pace=pace, throttles=latency(1))
-    assert (info["status"], info["executed_ops"]) == ("complete", trace.ops)
-    rows = moves(ops_of(whole(trace)), {}, (0, 0, 9 * UNIT), UNIT)
-    assert "miss" in {row[2] for row in rows}, "some prefill is recomputed"
-    check_paced(whole(trace), log, pace, rows)
-
-
 @pytest.mark.parametrize("kind", ["asap", "closed", "open"])
 def test_generation_keeps_a_run_going(tmp_path: Path, kind: Any) -> None:
     """As long at least as the oracle says of moves that take no time; none, or some."""

@@ -1,6 +1,5 @@
 """The log is the plan, with any order, workers, engine and window."""
 
-import errno
 import hashlib
 import struct
 from dataclasses import replace
@@ -157,15 +156,6 @@ def test_live_placement_is_a_plan_that_can_be_repeated(
     assert fast["executed_fingerprint"] == fast["plan"]["plan_fingerprint"] == info["executed_fingerprint"]
     assert the_same(repeated).equals(the_same(log))
     check_room(repeated, {"cpu": 6 * UNIT, "nvme": 9 * UNIT})
-
-
-def test_live_placement_with_faults_goes_on(trace: Trace, tmp_path: Path, broken: dict[int, OSError]) -> None:
-    broken[3] = OSError(errno.ENOSPC, "No space left on device")
-    info, log = go(trace, tmp_path, options(0, None, order=Order("live")))
-    assert (info["status"], info["executed_ops"]) == ("failed", trace.ops)
-    lost = log.filter(pl.col("status").cast(pl.String) != "ok")
-    assert set(lost["key"]) == {3}
-    assert lost.sort("start_ns")["status"].cast(pl.String).to_list() == ["error", *["upstream"] * (len(lost) - 1)]
 
 
 def test_buffers_stay_bounded_for_any_number_of_workers() -> None:

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import polars as pl
 import pytest
 
 from replayer.prediction.profile_file import load_profile
@@ -53,27 +52,6 @@ def test_the_log_is_the_plan_and_as_it_was_recorded(chat: Path, tmp_path: Path, 
     done = here("analysis", "check", tmp_path / "run", "--trace", chat)
     assert done.returncode == 0, done.stdout + done.stderr
     assert digest_of(tmp_path / "run") == json.loads(GOLDEN.read_text())[name]
-
-
-def test_times_by_hand(tmp_path: Path, chat: Path) -> None:
-    """One worker and no spread: each read and write takes open + latency + bytes ÷ bandwidth at load 1."""
-    plain = tmp_path / "plain.toml"
-    text = DRIVE.read_text()
-    begin, end = text.index("spread = ["), text.index("[nvme.write]")
-    plain.write_text(text[:begin] + text[end:])
-    predict(chat, tmp_path / "run", "--storage-capacity-gb", "unlimited", "--workers", "1", profile=plain)
-    log = log_of(tmp_path / "run").with_columns(pl.col("move").cast(pl.String))
-    reads = log.filter(pl.col("move") == "hit")
-    stores = log.filter(pl.col("move") == "store")
-    assert len(reads) > 100
-    assert len(stores) > 100
-    off = (reads["read_ns"] - (5_100 + 80_000 + reads["size_bytes"] / 1.2)).abs().max()
-    assert off is not None
-    assert off <= 3
-    off = (stores["write_ns"] - (15_100 + 20_000 + stores["size_bytes"] / 1.5)).abs().max()
-    assert off is not None
-    assert off <= 3
-    assert (reads["read_ns"] - reads["device_read_ns"]).to_list() == [5_100] * len(reads)
 
 
 def test_two_processes_write_the_same_bytes_on_one_core_and_on_two(chat: Path, tmp_path: Path) -> None:
