@@ -2,7 +2,7 @@
 
 import click
 
-from analysis.commands.assess import assess
+from analysis.commands.assess import assess, engine
 from analysis.commands.compare import compare
 from analysis.commands.report import report
 from analysis.commands.submission import submission
@@ -16,5 +16,5 @@ def main() -> None:
     """Judge replays from their logs."""
 
 
-for command in (summary, check, metrics, assess, compare, report, submission):
+for command in (summary, check, metrics, assess, engine, compare, report, submission):
     main.add_command(command)

@@ -1,14 +1,10 @@
 """Results that vLLM's and LMCache's benchmarks write, and whether a replay did the same work."""
 
-import csv
-import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import fmean
 from typing import Annotated, Any, Final
 
 import msgspec
-import numpy as np
 from msgspec import Meta, Struct
 
 from analysis.summary.run_summary import Summary
@@ -60,89 +56,35 @@ class Reference(Struct, frozen=True, kw_only=True):
         return self.generated_tokens / self.duration_s
 
 
-class _Request(Struct, kw_only=True):
-    """A request; times in s."""
-
-    name: str
-    tool: str
-    ttft: Number
-    start: Number
-    end: Number
-    input_tokens: Number | None = None
-    generated_tokens: Number | None = None
-    successful: bool = True
-
-
 # Our names of fields that some releases or options of a tool leave out.
-_OPTIONAL: Final = {
-    "failed",
-    "model",
-    "successful",
-    "input_tokens",
-    "ttft_mean_ms",
-    "ttft_p50_ms",
-    "ttft_p99_ms",
+_OPTIONAL: Final = {"failed", "model", "input_tokens", "ttft_mean_ms", "ttft_p50_ms", "ttft_p99_ms"}
+
+
+# The tools, and the fields of their summaries by our names.
+_TOOLS: Final = {
+    "vllm bench serve": {
+        "requests": "completed",
+        "generated_tokens": "total_output_tokens",
+        "duration_s": "duration",
+        "failed": "failed",
+        "input_tokens": "total_input_tokens",
+        "model": "model_id",
+        "ttft_mean_ms": "mean_ttft_ms",
+        "ttft_p50_ms": "median_ttft_ms",
+        "ttft_p99_ms": "p99_ttft_ms",
+    },
+    "lmcache bench engine": {
+        "requests": "successful_requests",
+        "generated_tokens": "total_output_tokens",
+        "duration_s": "elapsed_time",
+        "failed": "failed_requests",
+        "input_tokens": "total_input_tokens",
+        "model": "model",
+        "ttft_mean_ms": "mean_ttft_ms",
+        "ttft_p50_ms": "p50_ttft_ms",
+        "ttft_p99_ms": "p99_ttft_ms",
+    },
 }
-
-
-class _Layout(Struct, frozen=True):
-    """A layout of results: the tool, its field by our name, and whether records are requests or runs."""
-
-    tool: str
-    fields: dict[str, str]
-    kind: type[Reference | _Request]
-
-    @property
-    def required(self) -> set[str]:
-        """The fields by which a file has this layout."""
-        return {theirs for ours, theirs in self.fields.items() if ours not in _OPTIONAL}
-
-
-LAYOUTS: Final = (
-    _Layout(
-        "vllm bench serve",
-        {
-            "requests": "completed", "generated_tokens": "total_output_tokens", "duration_s": "duration",
-            "failed": "failed",
-            "input_tokens": "total_input_tokens",
-            "model": "model_id",
-            "ttft_mean_ms": "mean_ttft_ms", "ttft_p50_ms": "median_ttft_ms",
-            "ttft_p99_ms": "p99_ttft_ms",
-        },
-        Reference,
-    ),
-    _Layout(
-        "lmcache bench engine",  # its JSON: {"config": …, "results": …}, merged
-        {
-            "requests": "successful_requests", "failed": "failed_requests", "model": "model",
-            "input_tokens": "total_input_tokens", "generated_tokens": "total_output_tokens",
-            "duration_s": "elapsed_time", "ttft_mean_ms": "mean_ttft_ms", "ttft_p50_ms": "p50_ttft_ms",
-            "ttft_p99_ms": "p99_ttft_ms",
-        },
-        Reference,
-    ),
-    _Layout(
-        "lmcache bench engine",  # its CSV
-        {
-            "ttft": "ttft", "start": "submit_time", "end": "finish_time", "input_tokens": "num_input_tokens",
-            "generated_tokens": "num_output_tokens", "successful": "successful",
-        },
-        _Request,
-    ),
-    _Layout(
-        "LMCache multi-round-qa",
-        {
-            "ttft": "ttft", "start": "launch_time", "end": "finish_time", "input_tokens": "prompt_tokens",
-            "generated_tokens": "generation_tokens",
-        },
-        _Request,
-    ),
-    _Layout(
-        "LMCache long_doc_qa",  # warmup_round.csv, query_round.csv; without tokens
-        {"ttft": "ttft", "start": "request_start", "end": "request_end", "successful": "successful"},
-        _Request,
-    ),
-)  # fmt: skip
 
 
 def read_references(path: Path) -> list[Reference]:
@@ -152,50 +94,51 @@ def read_references(path: Path) -> list[Reference]:
         InputError: the file cannot be read, or has no known layout.
     """
     records = _read_records(path)
-    fitting = [layout for layout in LAYOUTS if all(layout.required <= record.keys() for record in records)]
-    if not records or not fitting:
-        tools = dict.fromkeys(layout.tool for layout in LAYOUTS)
-        raise _refuse(path, "contains no known result", f"pass a file that one of these wrote: {', '.join(tools)}")
-    layout = fitting[0]
-    several = len(records) > 1
-    converted = [
-        _convert(layout, record, f"{path} #{number}" if several else f"{path}")
-        for number, record in enumerate(records, 1)
-    ]
-    if layout.kind is Reference:
-        return [one for one in converted if isinstance(one, Reference)]
-    return [_sum_requests(layout.tool, [one for one in converted if isinstance(one, _Request)], path)]
+    for tool, fields in _TOOLS.items():
+        required = {theirs for ours, theirs in fields.items() if ours not in _OPTIONAL}
+        if records and all(required <= record.keys() for record in records):
+            several = len(records) > 1
+            names = [f"{path} #{number}" if several else f"{path}" for number in range(1, len(records) + 1)]
+            return [_convert(tool, fields, record, name) for record, name in zip(records, names, strict=True)]
+    raise _refuse(path, "contains no known result", f"pass a file that one of these wrote: {', '.join(_TOOLS)}")
 
 
-def _convert(layout: _Layout, record: dict[str, Any], name: str) -> Reference | _Request:
-    """Convert a record; cells of CSV are texts."""
-    values = {ours: record[theirs] for ours, theirs in layout.fields.items() if record.get(theirs) is not None}
+def _convert(tool: str, fields: Mapping[str, str], record: dict[str, Any], name: str) -> Reference:
+    values = {ours: record[theirs] for ours, theirs in fields.items() if record.get(theirs) is not None}
     try:
-        return msgspec.convert(values | {"name": name, "tool": layout.tool}, layout.kind, strict=False)
+        return msgspec.convert(values | {"name": name, "tool": tool}, Reference)
     except msgspec.ValidationError as error:
         text = str(error)
-        for ours, theirs in layout.fields.items():
+        for ours, theirs in fields.items():
             text = text.replace(f"$.{ours}`", f"{theirs}`")
         raise _refuse(name, text, "write the file again") from None
 
 
 def _read_records(path: Path) -> list[dict[str, Any]]:
-    """Read the records of a JSON or CSV file; a JSON file may have one document on each line."""
+    """Read the records of a JSON file, which may have one document on each line."""
+    text = read_text(path, "references")
+    try:
+        records = msgspec.json.Decoder(dict[str, Any]).decode_lines(text)
+    except (ValueError, RecursionError) as error:
+        raise _refuse(path, f"is not JSON ({error})", "pass the tool's own file") from None
+    return [_merge_sections(record) for record in records]
+
+
+def read_text(path: Path, setting: str) -> str:
+    """Read a file that another tool wrote.
+
+    Raises:
+        InputError: it cannot be read, is too large, or is no text.
+    """
     try:
         with path.open("rb") as file:
             content = file.read(MOST_BYTES + 1)
-        if len(content) > MOST_BYTES:
-            raise _refuse(path, f"larger than {MOST_BYTES >> 20} MiB", "pass the tool's summary")
-        text = content.decode("utf-8-sig").strip()
-        if not text.startswith(("{", "[")):
-            return list(csv.DictReader(io.StringIO(text, newline=""), strict=True))
-        records = msgspec.json.Decoder(dict[str, Any]).decode_lines(text)
-        return [_merge_sections(record) for record in records]
-    except OSError as error:
-        raise _refuse(path, f"cannot be read ({error.strerror})", "pass a file") from None
-    except (ValueError, RecursionError, csv.Error) as error:
-        reason = str(error).splitlines()[0]
-        raise _refuse(path, f"neither JSON nor CSV ({reason})", "pass the tool's own file") from None
+        if len(content) <= MOST_BYTES:
+            return content.decode("utf-8-sig")
+        problem = f"larger than {MOST_BYTES >> 20} MiB"
+    except (OSError, UnicodeDecodeError) as error:
+        problem = f"cannot be read ({getattr(error, 'strerror', None) or 'it is not text'})"
+    raise InputError(problem, "pass the file that the tool itself wrote", subject=path, setting=setting)
 
 
 def _merge_sections(record: dict[str, Any]) -> dict[str, Any]:
@@ -206,32 +149,6 @@ def _merge_sections(record: dict[str, Any]) -> dict[str, Any]:
 
 def _refuse(subject: object, problem: str, remedy: str) -> InputError:
     return InputError(problem, remedy, subject=subject, setting="references")
-
-
-def _sum_requests(tool: str, requests: Sequence[_Request], path: Path) -> Reference:
-    """Sum requests; one that failed, or that gave no token (ttft 0), counts only as failed."""
-    done = [one for one in requests if one.successful and one.ttft > 0]
-    ttft_ms = [one.ttft * 1e3 for one in done]
-    p50, p99 = np.quantile(ttft_ms, (0.5, 0.99)).tolist() if done else (None, None)
-    begin = min((one.start for one in done), default=0.0)
-    return Reference(
-        name=str(path),
-        tool=tool,
-        requests=len(done),
-        failed=len(requests) - len(done),
-        duration_s=max(0.0, max((one.end for one in done), default=0.0) - begin),
-        input_tokens=_sum(one.input_tokens for one in done),
-        generated_tokens=_sum(one.generated_tokens for one in done),
-        ttft_mean_ms=fmean(ttft_ms) if done else None,
-        ttft_p50_ms=p50,
-        ttft_p99_ms=p99,
-    )
-
-
-def _sum(counts: Iterable[float | None]) -> float | None:
-    """Sum what a file counts; None if it does not."""
-    known = list(counts)
-    return None if None in known else sum(count or 0 for count in known)
 
 
 class Match(Struct, frozen=True):

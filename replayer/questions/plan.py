@@ -76,7 +76,10 @@ def _list_data(evidence: PlanEvidence) -> dict[str, Any]:
     """Return all counts under the names of a simulation's columns, and what was planned."""
     plan = evidence.plan
     arrangement = plan.options.arrangement.to_record()
+    usable = zip(TIERS, plan.options.usable(), strict=True)
     return evidence.cell | {
+        "bytes_per_token": plan.options.bytes_per_token.per_token,
+        **{f"{tier}_usable_bytes": size for tier, size in usable},
         "trace_fingerprint": plan.trace.metadata.fingerprint,
         "arrangement": arrangement.name,
         "rules": arrangement.rules,
