@@ -23,9 +23,9 @@ from analysis.assessment.server_metrics import (
     STORED,
     count_server,
 )
-from tracegen.errors import InputError, ToolError, format_count
+from tracegen.errors import InputError, ToolError
 from views.answer import Answer, Column, DoubtLine, Figure, Table
-from views.numbers import format_number
+from views.numbers import format_number, format_value
 
 ALL: Final = "hit in all"
 # Share of the prompt tokens from which on hits differ
@@ -158,11 +158,12 @@ def find_settings(compared: Comparison) -> Causes:
 def find_events(compared: Comparison) -> Causes:
     """Yield what happened on the server."""
     served, order = compared.served, compared.plan.order.kind
-    held, preempted = served.get(HELD, 0), served.get(PREEMPTED, 0)
-    if compared.worst and order != "engine" and (preempted or held >= HELD_MUCH):
+    is_held = served.get(HELD, 0) >= HELD_MUCH or served.get(PREEMPTED, 0) > 0
+    if compared.worst and is_held and order != "engine":
+        held, preempted = format_value(served.get(HELD), "share"), format_value(served.get(PREEMPTED))
         problem = (
-            f"requests held up to {held:.0%} of gpu at a scrape, with {format_count(int(preempted), 'preemption')};"
-            f" in a plan of order {order} they hold none"
+            f"requests hold blocks of gpu (at a scrape: {held}, preemptions: {preempted}), and none in a plan of order"
+            f" {order}"
         )
         yield "held blocks", ToolError(problem, "plan with `order=engine`")
     if dropped := [f"{name}: {served[name]:,.0f}" for name in DROPPED if served.get(name)]:
