@@ -25,23 +25,20 @@ GPU_ROOM: Final = "room of gpu"
 CPU_ROOM: Final = "room of cpu"
 HELD: Final = "held of gpu"
 PREEMPTED: Final = "preemptions"
-DROPPED: Final = ("stores dropped", "blocks dropped", "evictions failed")
+DROPPED: Final = ("stores dropped", "blocks dropped", "tokens dropped", "evictions failed")
 # The count, its unit, its metric, and what the metric's labels must have, as read in vLLM 0.32, SGLang's
-# production_metrics.md, LMCache's observability.py and Dynamo's metrics_kvbm.rs. The first row that was scraped counts.
+# metrics_collector.py and LMCache's observability.py. The first row that was scraped counts. LMCache's own hits
+# are left out: they count the prompts that it loads, and the engine in front of it counts them all.
 _TABLE: Final = """
 prompt tokens     tokens    vllm:prefix_cache_queries
 prompt tokens     tokens    sglang:prompt_tokens
-prompt tokens     tokens    lmcache:num_prompt_tokens
 hit in gpu        tokens    vllm:prefix_cache_hits
 hit in gpu        tokens    sglang:cached_tokens                             cache_source="device"
-hit in gpu        tokens    lmcache:num_vllm_hit_tokens
 hit in cpu        tokens    vllm:prompt_tokens_cached_by_source              source="host"
 hit in cpu        tokens    sglang:cached_tokens                             cache_source="host"
 hit in nvme       tokens    vllm:prompt_tokens_cached_by_source              source="disk"
 hit in nvme       tokens    sglang:cached_tokens                             cache_source="storage
 hit below gpu     tokens    vllm:external_prefix_cache_hits
-hit below gpu     tokens    lmcache:num_hit_tokens
-hit below gpu     tokens    kvbm_matched_tokens
 hit anywhere      tokens    sglang:cached_tokens                             cache_source="total"
 asked below gpu   tokens    vllm:external_prefix_cache_queries
 stored in cpu     bytes     vllm:kv_offload_store_bytes
@@ -49,6 +46,7 @@ stored in cpu     bytes     vllm:kv_offload_total_bytes                      tra
 stored in cpu     tokens    lmcache:num_stored_tokens
 stores dropped    stores    vllm:kv_offload_allocation_failure
 blocks dropped    blocks    vllm:kv_offload_tiering_backpressure_blocks_dropped
+tokens dropped    tokens    sglang:hicache_backup_dropped_tokens
 evictions failed  keys      lmcache:local_cpu_evict_failed_count
 room of gpu       gauge     sglang:max_total_num_tokens
 room of cpu       gauge     sglang:hicache_host_total_tokens
@@ -58,7 +56,7 @@ preemptions       requests  vllm:num_preemptions
 preemptions       requests  sglang:num_retracted_requests
 """
 _ROW: Final = re.compile(r"^(.+?)  +(\w+) +(\S+) *(.*)$", re.M)
-_ENGINES: Final = {"vllm": "vLLM", "sglang": "SGLang", "lmcache": "LMCache"}
+_ENGINES: Final = {"vllm": "vLLM", "sglang": "SGLang"}
 _START: Final = "process_start_time_seconds"
 _CONFIG: Final = "vllm_cache_config_info"
 _SAMPLE: Final = re.compile(r"([A-Za-z_:][\w:]*)(\{.*\})?\s+(\S+)(?:\s+[-+.\d]+)?(?:\s+#.*)?")
@@ -158,9 +156,9 @@ def count_server(paths: Sequence[Path], bytes_per_token: int) -> tuple[str, dict
                 raise _refuse(paths[-1], f"{metric} goes from {before:,.0f} to {after:,.0f}")
         grown = known[-1] - (known[0] if len(known) > 1 else 0)
         counts[count] = max(known) if is_gauge else grown // (bytes_per_token if unit == "bytes" else 1)
-        engine = engine or _ENGINES.get(metric.split(":")[0], metric)
+        engine = engine or _ENGINES.get(metric.split(":")[0], "")
     if not counts.get(PROMPT):
-        problem = "counts no prompt tokens of vLLM, SGLang or LMCache"
+        problem = "counts no prompt tokens of vLLM or SGLang"
         raise InputError(problem, "scrape the server's own /metrics after the load", subject=paths[-1])
     return engine, counts
 

@@ -81,10 +81,10 @@ def assess(
 def engine(plan: Path, metrics: tuple[Path, ...], output: AnswerOutput) -> None:
     """Compare what a server hit with a plan, tier by tier.
 
-    PLAN is what `replayer plan ... -o plan.json` wrote. METRICS are scrapes of /metrics of vLLM,
-    SGLang or LMCache, as Prometheus text or JSON, in their order. One counts since the server's
-    start; of several, counters count from the first to the last, and gauges count by their most.
-    Names what makes the difference: wrong capacity, held blocks, lost ids, dropped stores.
+    PLAN is what `replayer plan ... -o plan.json` wrote. METRICS are scrapes of /metrics of vLLM or
+    SGLang, as Prometheus text or JSON, in their order. One counts since the server's start; of
+    several, counters count from the first to the last, and gauges count by their most. Names what
+    makes the difference: wrong capacity, held blocks, lost ids, dropped stores.
     """
     from analysis.assessment.server_hits import answer_engine, read_plan
 

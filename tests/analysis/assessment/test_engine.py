@@ -122,7 +122,7 @@ def test_what_was_not_scraped_is_not_measured(tmp_path: Path) -> None:
                     "room of gpu": None, "room of cpu": None, "stored in cpu": None}  # fmt: skip
     assert answer["doubts"][0]["text"].endswith("stored in cpu, held of gpu, preemptions")
     assert "was not measured" not in answer["sentence"]
-    assert "not measured" in compare(tmp_path, "lmcache:num_prompt_tokens 9\n")["sentence"]
+    assert "not measured" in compare(tmp_path, "vllm:prefix_cache_queries 9\n")["sentence"]
 
 
 OTHERS: dict[str, tuple[str, str, dict[str, float]]] = {
@@ -138,10 +138,11 @@ OTHERS: dict[str, tuple[str, str, dict[str, float]]] = {
         "SGLang",
         {"prompt tokens": 1000, "hit in gpu": 0, "hit in cpu": 0, "hit in nvme": 0, "hit anywhere": 300},
     ),
-    "LMCache, by an exporter without colons": (
-        "lmcache_num_prompt_tokens_total 900 1700000000\nlmcache_num_vllm_hit_tokens_total 300\n"
-        "lmcache_num_hit_tokens_total 100 # {trace_id=\"a\"} 3\nlmcache_num_stored_tokens_total 64\n",
-        "LMCache",
+    "vLLM with LMCache, by an exporter without colons": (
+        "vllm_prefix_cache_queries_total 900 1700000000\nvllm_prefix_cache_hits_total 300\n"
+        'vllm_external_prefix_cache_hits_total 100 # {trace_id="a"} 3\nlmcache_num_stored_tokens_total 64\n'
+        "lmcache_num_prompt_tokens_total 400\nlmcache_num_hit_tokens_total 128\n",
+        "vLLM",
         {"prompt tokens": 900, "hit in gpu": 300, "hit below gpu": 100, "stored in cpu": 64},
     ),
     "two engines of vLLM": (
@@ -181,7 +182,8 @@ REFUSED = {
     "cut off": ("vllm:prefix_cache_queries 10", "it is cut off: its last line has no end"),
     "a page": ("<html>\nNot Found\n", "line 1 is '<html>'"),
     "empty": ("", "it is cut off"),
-    "another server": ("http_requests_total 3\n", "counts no prompt tokens of vLLM, SGLang or LMCache"),
+    "another server": ("http_requests_total 3\n", "counts no prompt tokens of vLLM or SGLang"),
+    "LMCache alone": ("lmcache:num_stored_tokens 64\n", "counts no prompt tokens"),
     "no load": ("vllm:prefix_cache_queries 0\n", "counts no prompt tokens"),
     "no number": ("vllm:prefix_cache_queries many\n", "could not convert string to float"),
     "not a number": ("vllm:prefix_cache_queries NaN\n", "vllm:prefix_cache_queries goes from 0 to nan"),
