@@ -1,17 +1,14 @@
 """`replayer sweep`: replay the cases of a TOML file, each in several trials."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import msgspec
 
 from replayer.commands.shared.prediction_options import choose_means, prediction_options
 from replayer.commands.shared.screens import choose_screen
 from replayer.commands.shared.series_options import series_options
-from replayer.options.command_line import option_words
 from replayer.options.types import whole_number
 from tracegen.console.answers import AnswerOutput
 from tracegen.console.commands import Name, command, option_group
@@ -91,7 +88,7 @@ def sweep(
     """Replay the cases of a TOML file, each in several trials.
 
     GRID is a file (docs/sweeps.md), or the name of one that ships: demo, drive, engines, load,
-    scenarios, submission-full, submission-smoke. After an interruption, the same command continues:
+    scenarios, scenarios-gpu, submission-full, submission-smoke. After an interruption, the same command continues:
     complete trials are not replayed again.
     """
     from replayer.experiments.series import Series
@@ -104,28 +101,20 @@ def sweep(
     # All of them before the first replay: the last case may be hours away.
     for case in loaded.cases:
         chosen.check_flags(case.flags)
-    room = loaded.choose_room(output, chosen)
-    possible, left_out = loaded.split(room)
     if not dry_run:
-        # With the room: continued, the sweep must have the sizes that it began with.
-        recorded = {**loaded.settings(), "room": msgspec.to_builtins(room)}
-        with choose_screen() as screen, Series(output, recorded, chosen, screen) as series:
-            for name, reason in left_out.items():
-                screen.say(f"{name} is left out: {reason}")
-            run_sweep(possible, series, room)
-    AnswerOutput(as_json=as_json).show(_answer_sweep(possible, left_out, output, is_planned=dry_run))
+        with choose_screen() as screen, Series(output, loaded.settings(), chosen, screen) as series:
+            run_sweep(loaded, series)
+    AnswerOutput(as_json=as_json).show(_answer_sweep(loaded, output, is_planned=dry_run))
 
 
-def _answer_sweep(sweep: "Sweep", left_out: Mapping[str, str], output: Path, *, is_planned: bool) -> Answer:
-    """Return the cases of a sweep, and those that are left out."""
+def _answer_sweep(sweep: "Sweep", output: Path, *, is_planned: bool) -> Answer:
+    """Return the cases of a sweep."""
     made = f"{format_count(len(sweep.cases), 'case')}, {format_count(sweep.trials, 'trial')} each"
     rows = [[case.name, *_describe_case(case)] for case in sweep.cases]
     trials = range(1, sweep.trials + 1)
-    runs = {case.name: [f"{output}/{case.name}/trial_{trial}" for trial in trials] for case in sweep.cases}
-    cases: list[dict[str, object]] = [{"case": name, "runs": one} for name, one in runs.items()]
-    for name, reason in left_out.items():
-        rows.append([name, "", f"left out: {reason}"])
-        cases.append({"case": name, "runs": [], "left_out": reason})
+    cases = [
+        {"case": case.name, "runs": [f"{output}/{case.name}/trial_{trial}" for trial in trials]} for case in sweep.cases
+    ]
     heads = ("case", "trace", "settings and flags")
     return Answer(
         title=f"Sweep in {output}",
@@ -155,5 +144,4 @@ def _describe_time(sweep: "Sweep") -> str:
 def _describe_case(case: "Case") -> tuple[str, str]:
     """Describe the source of a case's trace, and its settings and flags."""
     source = f"recipe {case.recipe}" if case.recipe else f"trace {case.trace}"
-    sizes = [word for setting, size in case.sizes.items() for word in option_words(setting, size)]
-    return source, " ".join([*case.settings, *case.flags, *sizes]) or "flags of its recipe"
+    return source, " ".join([*case.settings, *case.flags]) or "flags of its recipe"

@@ -12,18 +12,8 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta
 
-from replayer.experiments.series import (
-    SERIES_FILE,
-    TRACES_FOLDER,
-    ReplayMeans,
-    Series,
-    path_of_rank,
-    read_series,
-)
-from replayer.experiments.sizes import CAPACITIES, Room, find_obstacle, find_room, is_expression, size_tiers
+from replayer.experiments.series import SERIES_FILE, TRACES_FOLDER, Series, path_of_rank
 from replayer.options.command_line import forwardable_options, option_words, parse_words
-from replayer.options.run_groups import DeviceOptions
-from replayer.record.options import TIERS
 from replayer.run.figures import Agenda
 from tracegen.errors import InputError, ToolError
 from tracegen.schema import Trace
@@ -62,7 +52,6 @@ class Case:
         trace: to replay; None: it is made from `recipe`.
         settings: KEY=VALUE, keys of the recipe to change.
         flags: of `replayer run`, with their values.
-        sizes: expressions for sizes of tiers, by setting (sizes.py).
     """
 
     name: str
@@ -71,7 +60,6 @@ class Case:
     trace: Path | None
     settings: tuple[str, ...]
     flags: tuple[str, ...]
-    sizes: dict[str, str]
 
     def time_limit_s(self) -> float | None:
         """Return the most seconds that a replay takes by its flags; None: they set no limit."""
@@ -115,36 +103,6 @@ class Sweep:
             # It only says what --case takes.
             del case["table"]
         return {"pause_s": self.pause_s, "cases": cases}
-
-    def choose_room(self, output: Path, means: ReplayMeans) -> Room:
-        """Return the room for sizes that are expressions.
-
-        That of the sweep that was begun in the directory, else that of the profile or the machine.
-        """
-        sized = [case for case in self.cases if case.sizes]
-        if not sized:
-            return Room({}, {})
-        if recorded := read_series(output).get("room"):
-            return msgspec.convert(recorded, Room)
-        if means.system is not None:
-            known = means.system.profile.tiers
-            return Room({}, {tier: "the profile has none" for tier in TIERS if tier not in known})
-        device = parse_words(sized[0].flags).get("gpu_device", DeviceOptions().gpu_device)
-        return find_room(means.cache_dir, device)
-
-    def split(self, room: Room) -> tuple["Sweep", dict[str, str]]:
-        """Return the sweep of the cases that can be had, and why the others are left out, by name.
-
-        Raises:
-            InputError: none can be had.
-        """
-        obstacles = {case.name: find_obstacle(case.sizes, room) for case in self.cases}
-        left_out = {name: reason for name, reason in obstacles.items() if reason is not None}
-        cases = tuple(case for case in self.cases if case.name not in left_out)
-        if not cases:
-            name, reason = next(iter(left_out.items()))
-            raise InputError(f"cannot run here: {reason}", "name other cases, or pass `cache_dir`", subject=name)
-        return replace(self, cases=cases), left_out
 
 
 def list_sweeps() -> list[str]:
@@ -197,13 +155,12 @@ def load_sweep(
     return Sweep(trials or file.trials, file.pause_s, chosen)
 
 
-def run_sweep(sweep: Sweep, series: Series, room: Room) -> None:
+def run_sweep(sweep: Sweep, series: Series) -> None:
     """Make the traces, then replay all trials that are not complete.
 
     Args:
-        sweep: of cases that can be had.
+        sweep: its cases.
         series: makes the traces and replays.
-        room: for sizes that are expressions.
 
     Raises:
         InputError: a case asks for more users than its trace has.
@@ -215,14 +172,10 @@ def run_sweep(sweep: Sweep, series: Series, room: Room) -> None:
         # So that the mended sweep may begin in the same directory.
         series.abandon()
         raise
-    flags = {}
-    for case in sweep.cases:
-        first = path_of_rank(traces[case.name], 0)
-        flags[case.name] = [*case.flags, *size_tiers(case.sizes, room, first, case.flags)]
     order = sweep.order()
     series.agenda = Agenda([name for _, name in order])
     for case, name in order:
-        series.replay(name, traces[case.name], flags[case.name], pause_s=sweep.pause_s)
+        series.replay(name, traces[case.name], case.flags, pause_s=sweep.pause_s)
 
 
 def _parse_overrides(texts: Sequence[str]) -> dict[str, str]:
@@ -256,12 +209,10 @@ def _list_cases(path: Path, number: int, table: Table, overrides: dict[str, str]
     for combination in itertools.product(*listed.values()):
         flags = dict(zip(listed, combination, strict=True))
         varied = [f"{key}={flags[key]}" for key, value in listed.items() if len(value) > 1]
-        sizes = {key: str(value) for key, value in flags.items() if key in CAPACITIES and is_expression(value)}
         yield replace(
             case,
             name="-".join([case.table, *(_NOT_IN_NAMES.sub("_", text) for text in varied)]),
-            flags=_compose_flags(label, {key: value for key, value in flags.items() if key not in sizes}),
-            sizes=sizes,
+            flags=_compose_flags(label, flags),
         )
 
 
@@ -274,7 +225,7 @@ def _read_source(keys: _CaseKeys, folder: Path, label: str) -> Case:
     # As TOML writes them: true and false.
     words = {key: str(value).lower() if isinstance(value, bool) else value for key, value in keys.set.items()}
     settings = tuple(f"{key}={word}" for key, word in words.items())
-    return Case(keys.name, keys.name, recipe, trace, settings, (), {})
+    return Case(keys.name, keys.name, recipe, trace, settings, ())
 
 
 def _find_source(keys: _CaseKeys, folder: Path, label: str) -> tuple[str | None, Path | None]:

@@ -9,7 +9,6 @@ import pytest
 
 from replayer.experiments.children import run_analysis
 from replayer.experiments.series import ReplayMeans, Series
-from replayer.experiments.sizes import Room
 from replayer.experiments.sweep import load_sweep
 from replayer.experiments.sweep import run_sweep as replay_cases
 from replayer.run.figures import Screen
@@ -68,7 +67,7 @@ users = 3
 
 def test_cases_that_differ_in_flags_share_a_trace(place: Path, tmp_path: Path) -> None:
     series: Any = RecordingSeries(tmp_path, place / "quick.parquet")
-    replay_cases(load_sweep(write_grid(tmp_path, SHARED)), series, Room({}, {}))
+    replay_cases(load_sweep(write_grid(tmp_path, SHARED)), series)
     assert series.made == {"chat": (), "short": ("users=2",), "chat-verify=off": ("users=3",)}
     used = {name.split("/")[0]: path.stem for name, path in series.replayed}
     grids = {f"chat-users={users}-workers={workers}": "chat" for users in (1, 2) for workers in (1, 2)}
