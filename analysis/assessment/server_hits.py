@@ -186,12 +186,13 @@ def answer_engine(plan: PlannedHits, scrapes: Sequence[Path], flags: Mapping[str
         flags: of `replayer plan`, by setting.
     """
     compared = Comparison(plan, scrapes)
-    causes = [*find_settings(compared), *find_events(compared)] or list(find_fewer_stores(compared))
+    found = [*find_settings(compared), *find_events(compared)] or list(find_fewer_stores(compared))
+    causes = [cause for cause, _error in found]
     names = [*compared.shares, *(name for name in compared.planned if name not in (GPU, CPU, NVME, BELOW, ALL))]
     return Answer(
         title=f"{compared.engine} beside a plan",
         subject=[plan.title],
-        sentence=_conclude(compared, [cause for cause, _error in causes]),
+        sentence=_conclude(compared, causes),
         figures=[
             Figure(name=name, label=f"prompt tokens {name}", value=did, unit="share", note=f"should be {should:.1%}")
             for name, (should, did) in compared.shares.items()
@@ -202,10 +203,10 @@ def answer_engine(plan: PlannedHits, scrapes: Sequence[Path], flags: Mapping[str
                 title="Why they differ",
                 name="causes",
                 columns=[Column("cause"), Column("why")],
-                rows=[[cause, error.sentence(flags.get)] for cause, error in causes],
+                rows=[[cause, error.sentence(flags.get)] for cause, error in found],
             ),
         ],
-        doubts=list(_list_doubts(compared, names, is_explained=bool(causes))),
+        doubts=list(_list_doubts(compared, names, causes)),
         source="a plan and the server's counters",
         data={"engine": compared.engine, "served": compared.served},
     )
@@ -231,14 +232,19 @@ def _conclude(compared: Comparison, causes: Sequence[str]) -> str:
     return f"{text}. Why: {', '.join(dict.fromkeys(causes)) or 'no count tells'}."
 
 
-def _list_doubts(compared: Comparison, names: Sequence[str], *, is_explained: bool) -> Iterator[DoubtLine]:
+def _list_doubts(compared: Comparison, names: Sequence[str], causes: Sequence[str]) -> Iterator[DoubtLine]:
     if missing := [name for name in (*names, HELD, PREEMPTED) if name not in compared.served]:
         text = f"not in the scrapes: {', '.join(dict.fromkeys(missing))}"
         yield DoubtLine(headline="not measured", text=text, advice="what these would explain was not looked for")
-    if compared.worst and not is_explained:
+    if compared.worst and compared.plan.order.kind != "engine" and "held blocks" not in causes:
+        yield DoubtLine(
+            headline="held blocks not seen",
+            text="no scrape saw requests hold much of gpu; they hold nothing in the plan",
+            advice="scrape during the load, or plan in the order of an engine",
+        )
+    elif compared.worst and not causes:
         yield DoubtLine(
             headline="not explained",
             text="no count says why hits differ",
-            advice="scrape during the load, too, for the blocks that requests hold; compare what else enters the"
-            " ids of blocks: cache_salt, adapters",
+            advice="compare what else enters the ids of blocks: cache_salt, adapters",
         )

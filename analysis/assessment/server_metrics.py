@@ -25,35 +25,36 @@ GPU_ROOM: Final = "room of gpu"
 CPU_ROOM: Final = "room of cpu"
 HELD: Final = "held of gpu"
 PREEMPTED: Final = "preemptions"
-DROPPED: Final = ("stores dropped", "blocks dropped", "tokens dropped", "evictions failed")
+DROPPED: Final = ("stores dropped", "blocks dropped", "tokens dropped", "promotions dropped", "evictions failed")
 # The count, its unit, its metric, and what the metric's labels must have, as read in vLLM 0.32, SGLang's
 # metrics_collector.py and LMCache's observability.py. The first row that was scraped counts. LMCache's own hits
 # are left out: they count the prompts that it loads, and the engine in front of it counts them all.
 _TABLE: Final = """
-prompt tokens     tokens    vllm:prefix_cache_queries
-prompt tokens     tokens    sglang:prompt_tokens
-hit in gpu        tokens    vllm:prefix_cache_hits
-hit in gpu        tokens    sglang:cached_tokens                             cache_source="device"
-hit in cpu        tokens    vllm:prompt_tokens_cached_by_source              source="host"
-hit in cpu        tokens    sglang:cached_tokens                             cache_source="host"
-hit in nvme       tokens    vllm:prompt_tokens_cached_by_source              source="disk"
-hit in nvme       tokens    sglang:cached_tokens                             cache_source="storage
-hit below gpu     tokens    vllm:external_prefix_cache_hits
-hit anywhere      tokens    sglang:cached_tokens                             cache_source="total"
-asked below gpu   tokens    vllm:external_prefix_cache_queries
-stored in cpu     bytes     vllm:kv_offload_store_bytes
-stored in cpu     bytes     vllm:kv_offload_total_bytes                      transfer_type="GPU_to_CPU"
-stored in cpu     tokens    lmcache:num_stored_tokens
-stores dropped    stores    vllm:kv_offload_allocation_failure
-blocks dropped    blocks    vllm:kv_offload_tiering_backpressure_blocks_dropped
-tokens dropped    tokens    sglang:hicache_backup_dropped_tokens
-evictions failed  keys      lmcache:local_cpu_evict_failed_count
-room of gpu       gauge     sglang:max_total_num_tokens
-room of cpu       gauge     sglang:hicache_host_total_tokens
-held of gpu       share     vllm:kv_cache_usage_perc
-held of gpu       share     sglang:token_usage
-preemptions       requests  vllm:num_preemptions
-preemptions       requests  sglang:num_retracted_requests
+prompt tokens       tokens    vllm:prefix_cache_queries
+prompt tokens       tokens    sglang:prompt_tokens
+hit in gpu          tokens    vllm:prefix_cache_hits
+hit in gpu          tokens    sglang:cached_tokens                                       cache_source="device"
+hit in cpu          tokens    vllm:prompt_tokens_cached_by_source                        source="host"
+hit in cpu          tokens    sglang:cached_tokens                                       cache_source="host"
+hit in nvme         tokens    vllm:prompt_tokens_cached_by_source                        source="disk"
+hit in nvme         tokens    sglang:cached_tokens                                       cache_source="storage
+hit below gpu       tokens    vllm:external_prefix_cache_hits
+hit anywhere        tokens    sglang:cached_tokens                                       cache_source="total"
+asked below gpu     tokens    vllm:external_prefix_cache_queries
+stored in cpu       bytes     vllm:kv_offload_store_bytes
+stored in cpu       bytes     vllm:kv_offload_total_bytes                                transfer_type="GPU_to_CPU"
+stored in cpu       tokens    lmcache:num_stored_tokens
+stores dropped      stores    vllm:kv_offload_allocation_failure
+blocks dropped      blocks    vllm:kv_offload_tiering_backpressure_blocks_dropped
+tokens dropped      tokens    sglang:hicache_backup_dropped_tokens
+promotions dropped  blocks    vllm:kv_offload_tiering_promotion_allocation_failures
+evictions failed    keys      lmcache:local_cpu_evict_failed_count
+room of gpu         gauge     sglang:max_total_num_tokens
+room of cpu         gauge     sglang:hicache_host_total_tokens
+held of gpu         share     vllm:kv_cache_usage_perc
+held of gpu         share     sglang:token_usage
+preemptions         requests  vllm:num_preemptions
+preemptions         requests  sglang:num_retracted_requests
 """
 _ROW: Final = re.compile(r"^(.+?)  +(\w+) +(\S+) *(.*)$", re.M)
 _ENGINES: Final = {"vllm": "vLLM", "sglang": "SGLang"}
