@@ -97,6 +97,7 @@ class Comparison:
         served: the server's counts.
         shares: of the prompt tokens, those that should hit and those that did, by tiers as far as
             the server tells them apart.
+        changes: the share that did hit less the one that should, where it was measured.
         worst: the tiers whose hits differ most; empty if none differ.
     """
 
@@ -121,13 +122,9 @@ class Comparison:
             )
             for name in [*hits, ALL]
         }
-        most = max(self.shares, key=lambda name: abs(self.change(name) or 0))
-        self.worst = most if abs(self.change(most) or 0) >= DIFFERENCE else ""
-
-    def change(self, name: str) -> float | None:
-        """Return the share that did hit less the one that should; None if it was not measured."""
-        should, did = self.shares.get(name, (0, None))
-        return None if did is None else did - should
+        self.changes = {name: did - should for name, (should, did) in self.shares.items() if did is not None}
+        differing = [name for name, change in self.changes.items() if abs(change) >= DIFFERENCE]
+        self.worst = max(differing, key=lambda name: abs(self.changes[name]), default="")
 
     def tell(self, name: str) -> str:
         """Return the server's count and the plan's as a clause; empty if they are alike, or not measured."""
@@ -217,7 +214,7 @@ def _tabulate(compared: Comparison, names: Sequence[str]) -> Table:
         title="Tokens",
         name="counts",
         columns=[Column("count"), Column("plan"), Column("server"), Column("of prompt tokens", "change")],
-        rows=[[name, compared.planned[name], compared.served.get(name), compared.change(name)] for name in names],
+        rows=[[name, compared.planned[name], compared.served.get(name), compared.changes.get(name)] for name in names],
     )
 
 
