@@ -1,7 +1,6 @@
 """Output files: each appears under its name once it is complete, and replaces nothing unasked."""
 
 import os
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -55,13 +54,6 @@ def remove_unfinished() -> None:
     for path in _UNFINISHED:
         with suppress(OSError):
             path.unlink(missing_ok=True)
-
-
-def find_leftovers(path: Path) -> list[Path]:
-    """Find the partial outputs for `path` whose process is not running on this machine."""
-    pattern = re.compile(re.escape(path.name[:_NAME_MAX]) + r"\.(\d{1,9})-\d+\.partial", re.ASCII)
-    partial = ((file, pattern.fullmatch(file.name)) for file in path.absolute().parent.iterdir())
-    return sorted(file for file, match in partial if match and not Path(f"/proc/{match[1]}").exists())
 
 
 def write_failure(path: Path, error: OSError, setting: str = "output") -> InputError:

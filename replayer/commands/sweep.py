@@ -118,11 +118,7 @@ def _answer_sweep(sweep: "Sweep", output: Path, *, is_planned: bool) -> Answer:
     heads = ("case", "trace", "settings and flags")
     return Answer(
         title=f"Sweep in {output}",
-        subject=[
-            f"trials interleaved, {sweep.pause_s:g} s of pause between replays"
-            if sweep.pause_s
-            else "trials interleaved"
-        ],
+        subject=[f"trials interleaved, {sweep.pause_s:g} s of pause between replays"],
         sentence=f"{made}: {_describe_time(sweep)}." if is_planned else f"{output}: {made}, complete.",
         tables=[Table(title="Cases", name="cases", columns=[*map(Column, heads)], rows=rows)],
         next=[] if is_planned else [f"analysis report {output} -o report.html"],

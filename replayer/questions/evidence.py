@@ -238,9 +238,8 @@ class PlanEvidence:
                 least that gains half of what the next gains is named.
             within: the tier whose hits count; all by default.
         """
-        reuse, options = self.reuse, self.plan.options
-        headroom = 1.0 if tier == "nvme" else float(options.headroom)
-        least = (0, reuse.reused_bytes, _add_up(reuse.object_bytes))
+        headroom = 1.0 if tier == "nvme" else float(self.plan.options.headroom)
+        least = (0, self.reuse.reused_bytes, _add_up(self.reuse.object_bytes))
         remedy = ""
         best: Gain | None = None
         # From the largest down: the first room with less than half of the gain is too small.

@@ -110,15 +110,3 @@ def test_a_signal_while_modules_are_imported_is_one_line(tool: str, number: sign
     environment = os.environ | {"PYTHONPATH": f"{tmp_path}:{ROOT}"}
     done = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, env=environment, check=False)
     assert (done.returncode, done.stderr.strip(), done.stdout) == (*ENDS[number], "")
-
-
-def test_what_a_killed_process_left_is_named_and_kept(run: Run, tmp_path: Path) -> None:
-    ended_process = subprocess.Popen([sys.executable, "-c", ""])
-    ended_process.wait()
-    left, going = (tmp_path / f"t.parquet.{pid}-0.partial" for pid in (ended_process.pid, os.getpid()))
-    left.touch()
-    going.touch()
-    said = run("tracegen", "import", "mooncake", EXCERPT, "-o", tmp_path / "t.parquet").stderr
-    assert f"Warning: {left} was left by a process that was killed; remove it." in said
-    assert going.name not in said
-    assert sorted(tmp_path.iterdir()) == sorted([tmp_path / "t.parquet", left, going])

@@ -1,8 +1,6 @@
 """The commands that make traces from traces: merge, slice and scale."""
 
 import math
-import re
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -89,21 +87,17 @@ def slice_(
 
 
 @command(
-    short_help="Add users, or change the pace.",
+    short_help="Add users.",
     epilog="Example: tracegen scale trace.parquet --users 4 -o four_times.parquet",
 )
 @click.argument("trace", type=TRACE_PATH)
-@click.option("--users", type=click.IntRange(1, 10**6), default=1, show_default=True, help="Copies of every user.")
-@click.option("--time", default="1", show_default=True, help="Multiply all times by this, for example 0.5.")
+@click.option("--users", type=click.IntRange(1, 10**6), required=True, help="Copies of every user.")
 @add_output_flags
-def scale(trace: Path, users: int, time: str, output: ReportedTrace) -> None:
+def scale(trace: Path, users: int, output: ReportedTrace) -> None:
     """Repeat every user of TRACE with objects of their own; prompts, phrases and chunks stay shared."""
     from tracegen.derive.reshape import scale_trace
 
-    if not re.fullmatch(r"\d{1,9}(\.\d{1,9}|/0*[1-9]\d{0,8})?", time):
-        problem = "not a positive number of at most nine digits"
-        raise InputError(problem, "write it like 0.5 or 1/3", subject=time[:40], setting="time")
-    _write(scale_trace(open_checked(trace), users, Fraction(time)), output)
+    _write(scale_trace(open_checked(trace), users), output)
 
 
 def _write(derivation: "Derivation", output: ReportedTrace) -> None:

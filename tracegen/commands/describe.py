@@ -43,8 +43,6 @@ def validate(trace: Path, as_json: bool) -> None:
     else:
         for problem in violations.problems:
             click.echo(escape_controls(f"{trace}, {problem}"))
-        if unlisted := violations.count - len(violations.problems):
-            click.echo(f"{trace}: {unlisted:,} more violations are not listed")
         valid = f"valid, fingerprint {opened.metadata.fingerprint}"
         verdict = f"{violations.count:,} violations" if violations.count else valid
         click.echo(f"{trace}: {opened.ops:,} ops, {verdict}")

@@ -13,7 +13,7 @@ import tracegen
 from tracegen.console.answers import json_option
 from tracegen.console.command_line import MILLISECONDS, SECONDS, Commands, Quantity, Unit
 from tracegen.console.commands import Decorator, Word, option_group
-from tracegen.outputs import TraceOutput, find_leftovers, remove_unfinished
+from tracegen.outputs import TraceOutput, remove_unfinished
 
 if TYPE_CHECKING:
     from tracegen.trace.metadata import Metadata
@@ -105,7 +105,7 @@ def open_checked(path: Path) -> "Trace":
 
 
 def report_trace(output: ReportedTrace, metadata: "Metadata") -> None:
-    """Print the metadata of the trace written, or a summary; warn of files that killed processes have left."""
+    """Print the metadata of the trace written, or a summary."""
     counts = metadata.counts
     if output.as_json:
         click.echo(json.dumps(asdict(metadata), indent=2))
@@ -115,8 +115,6 @@ def report_trace(output: ReportedTrace, metadata: "Metadata") -> None:
             f" {counts['sessions']:,} sessions, {counts['tokens_generated']:,} tokens generated"
         )
         click.echo(f"{output.path}: {totals}\nfingerprint {metadata.fingerprint}")
-    for path in find_leftovers(output.path):
-        warn(f"{path} was left by a process that was killed; remove it")
 
 
 def warn(text: str) -> None:

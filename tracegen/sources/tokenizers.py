@@ -1,23 +1,17 @@
-"""Tokenizers that count: bundled with mistral-common, in a local directory, or from the hub."""
+"""Tokenizers that count: bundled with mistral-common, in a local directory, or in the hub's local cache."""
 
 import hashlib
 import logging
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from ssl import SSLError
-from typing import Any, Final, TypeVar
-from urllib.error import HTTPError
-from urllib.request import urlopen
+from typing import Final, TypeVar
 
 from tracegen.errors import InputError, missing_package
 
 ALIASES: Final = {"tekken": "tekken_240911"}  # a family's name means this tokenizer, for ever
-HUB_TIMEOUT_S: Final = 5
-_HUB_NAME: Final = re.compile(r"[\w.-]{1,96}(/[\w.-]{1,96})?", re.ASCII)
 Item = TypeVar("Item")
 
 
@@ -40,7 +34,7 @@ def list_bundled() -> dict[str, Path]:
 
 
 def load_tokenizer(name: str) -> Tokenizer:
-    """Load a tokenizer by a bundled name, a local directory or a hub name, tried in this order.
+    """Load a tokenizer by a bundled name, a local directory or a hub name that was downloaded, tried in this order.
 
     Raises:
         InputError: no tokenizer loads under that name.
@@ -66,7 +60,7 @@ def _load_tekken(name: str, path: Path) -> Tokenizer:
 
 
 def _load_auto(name: str, bundled: list[str]) -> Tokenizer:
-    """Load a tokenizer with transformers, from a local directory or the hub."""
+    """Load a tokenizer with transformers, from a local directory or the hub's cache; never with code of its own."""
     # transformers says on import that it has no models without PyTorch; a tokenizer needs none.
     logging.getLogger("transformers").addFilter(lambda record: "PyTorch" not in record.getMessage())
     names = ", ".join(bundled)
@@ -76,12 +70,13 @@ def _load_auto(name: str, bundled: list[str]) -> Tokenizer:
         feature = f"`tokenizer` {name}, which is not bundled ({names}),"
         raise missing_package(feature, "transformers", "hub") from None
     try:
-        tokenizer = _load_local_or_hub(AutoTokenizer, name)
+        # No network: a trace must not depend on what a name means today.
+        tokenizer = AutoTokenizer.from_pretrained(name, local_files_only=True, trust_remote_code=False)
     except (OSError, ValueError, ImportError) as error:
         reason = str(error).strip().splitlines()[0]
         raise InputError(
-            f"not bundled, and it does not load as a directory or hub name: {reason}",
-            f"name a directory, or one of {names}",
+            f"not bundled, and it does not load as a directory or from the hub's cache: {reason}",
+            f"name a directory or one of {names}, or run `hf download {name}` first",
             subject=name,
             setting="tokenizer",
         ) from None
@@ -94,36 +89,6 @@ def _load_auto(name: str, bundled: list[str]) -> Tokenizer:
 
     # Fast tokenizers spread a batch over threads of their own.
     return Tokenizer(name, hashlib.sha256(content.encode()).hexdigest(), count, 1)
-
-
-def _load_local_or_hub(auto_tokenizer: Any, name: str) -> Any:
-    """Load from a directory, the hub's cache or the hub; never with code of its own."""
-    try:
-        return auto_tokenizer.from_pretrained(name, local_files_only=True, trust_remote_code=False)
-    except OSError:
-        if Path(name).exists():
-            raise
-    _check_hub(name)
-    return auto_tokenizer.from_pretrained(name, trust_remote_code=False)
-
-
-def _check_hub(name: str) -> None:
-    """Ask the hub once, as its own client would retry for most of a minute; an OSError says it is no use."""
-    from huggingface_hub import constants  # noqa: PLC0415
-
-    if not _HUB_NAME.fullmatch(name):
-        raise FileNotFoundError("there is no such directory")
-    try:
-        url = f"{constants.ENDPOINT}/api/models/{name}"
-        with urlopen(url, timeout=HUB_TIMEOUT_S):  # noqa: S310 (the hub's own)
-            pass
-    except HTTPError:
-        pass  # the hub answers; its client explains the answer better
-    except OSError as error:
-        reason = getattr(error, "reason", error)
-        if not isinstance(reason, SSLError):  # the hub's client brings certificates of its own
-            problem = f"it is not in the hub's local cache, and the hub does not answer ({reason})"
-            raise ConnectionError(problem) from None
 
 
 def count_batches(tokenizer: Tokenizer, batches: Iterable[tuple[Item, list[str]]]) -> Iterator[tuple[Item, list[int]]]:

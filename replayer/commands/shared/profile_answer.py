@@ -1,4 +1,4 @@
-"""The answer of `replayer profile`: the model, and where the fit is poor."""
+"""The answer of `replayer profile`: the model, and how far off its fit is."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -7,21 +7,9 @@ from typing import Final
 from replayer.prediction.profile import Profile, TierProfile
 from replayer.prediction.stations import Station
 from replayer.profiling.cells import name_size
-from tracegen.errors import format_count
 from views.answer import Answer, Column, Figure, Table
 
-# The residual from which a cell is shown.
-_POOR: Final = 0.15
-_SHOWN: Final = 12
 _STATION: Final = ("", "in flight", "open, µs", "latency, µs", "GB/s", "remove, µs", "P95 ÷ mean")
-# Headings of a cell's attributes.
-_CELLS: Final = {
-    "workers": "workers",
-    "measured_us": "measured, µs",
-    "low_us": "fastest",
-    "high_us": "slowest",
-    "model_us": "model, µs",
-}
 # Name, label and unit of the times of the CPU.
 _TIMES: Final = (
     ("make_ns_per_byte", "making bytes, per core", "s/GB"),
@@ -32,12 +20,11 @@ _TIMES: Final = (
 
 def answer_profile(profile: Profile, output: Path) -> Answer:
     """Return the answer of a measurement: the profile as it was written, and its file."""
-    tables = [_tabulate_tier(name, tier) for name, tier in profile.tiers.items()]
     return Answer(
         title=f"Profile {profile.name}",
         sentence=f"{output}: `replayer predict … --profile {output}` uses it",
         figures=_list_figures(profile),
-        tables=[*tables, _tabulate_poor_fits(profile)],
+        tables=[_tabulate_tier(name, tier) for name, tier in profile.tiers.items()],
         data={**asdict(profile), "sha256": profile.digest},
     )
 
@@ -75,19 +62,3 @@ def _list_points(direction: str, station: Station) -> list[list[str | float | No
     columns = (station.in_flight, station.open_us, station.latency_us, station.bandwidth_gb_s)
     points = zip(*columns, station.remove_us or unknown, tails or unknown, strict=True)
     return [[direction, *point] for point in points]
-
-
-def _tabulate_poor_fits(profile: Profile) -> Table:
-    """Return the cells that the model misses most, if any is missed much."""
-    judged = [cell for cell in profile.cells if cell.what != "remove"]
-    poor = [cell for cell in judged if abs(cell.residual) > _POOR]
-    cells = format_count(len(judged), "cell")
-    return Table(
-        name="poor_fits",
-        title=f"the model is more than {_POOR:.0%} off in {len(poor)} of {cells}; the worst",
-        columns=[*map(Column, ("", "objects", *_CELLS.values())), Column("error", "share")],
-        rows=[
-            [f"{one.tier} {one.what}", name_size(one.bytes), *(getattr(one, name) for name in _CELLS), one.residual]
-            for one in sorted(poor, key=lambda one: -abs(one.residual))[:_SHOWN]
-        ],
-    )

@@ -1,8 +1,6 @@
 """Tokenizers: bundled ones count as their library does, directories load, other names are refused."""
 
 import json
-import socket
-import time
 from pathlib import Path
 
 import pytest
@@ -62,19 +60,9 @@ def test_a_tokenizer_that_needs_its_own_code_is_refused_without_a_question(
     assert not (directory / "ran").exists()
 
 
-@pytest.mark.parametrize("answers", [False, True], ids=["no network", "a hub that hangs"])
-def test_a_hub_name_without_a_hub_is_refused_at_once(
-    answers: bool, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(tokens, "HUB_TIMEOUT_S", 0.2)
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", f"http://127.0.0.1:{server.getsockname()[1]}")
-        if not answers:
-            server.close()
-        began = time.monotonic()
-        with pytest.raises(InputError, match=r"nosuch/model.*the hub does not answer"):
-            tokens.load_tokenizer("nosuch/model")
-    assert time.monotonic() - began < 20, "its own client takes most of a minute"
+def test_a_name_that_was_not_downloaded_is_refused(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(InputError, match="hf download nosuch/model"):
+        tokens.load_tokenizer("nosuch/model")
     assert capfd.readouterr().err == ""
 
 
