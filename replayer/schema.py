@@ -43,7 +43,7 @@ from replayer.record.simulation import (
     SimulationInfo,
     read_simulation,
 )
-from replayer.record.wording import causes_of, commonest, describe_cut, drive, plain_model
+from replayer.record.wording import causes_of, commonest, describe_cut, drive
 
 __all__ = [
     "ARRANGED_PLAN_VERSION",
@@ -87,7 +87,6 @@ __all__ = [
     "describe_cut",
     "drive",
     "parts",
-    "plain_model",
     "read_info",
     "read_run",
     "read_simulation",

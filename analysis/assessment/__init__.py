@@ -1,1 +1,1 @@
-"""Comparison with other tools: kv-cache.py's criteria, vLLM's and LMCache's results."""
+"""Comparison with others: kv-cache.py's criteria, a server's counters beside a plan."""

@@ -5,9 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from msgspec.structs import asdict
-
-from analysis.assessment.other_tools import Reference, compare_with, tabulate_references
 from analysis.metrics.catalogue import describe
 from analysis.summary.across_runs import list_doubt_lines
 from analysis.summary.run_summary import Summary
@@ -90,18 +87,9 @@ def _threshold(setting: str, text: str, *, share: bool) -> float:
     return value
 
 
-def assess(
-    summary: Summary,
-    profile: str,
-    criteria: Sequence[Criterion],
-    references: Sequence[Reference] = (),
-) -> Answer:
-    """Judge a run by a profile's criteria, and put it next to other benchmarks' results."""
+def assess(summary: Summary, profile: str, criteria: Sequence[Criterion]) -> Answer:
+    """Judge a run by a profile's criteria."""
     verdicts = [criterion.judge(summary.metrics[criterion.metric]) for criterion in criteria]
-    matches = [compare_with(summary, reference) for reference in references]
-    tables = [_tabulate(summary, profile, criteria)]
-    if references:
-        tables.append(tabulate_references(summary, references, matches))
     predicted = summary.prediction is not None
     doubts = [doubt for doubt in list_doubt_lines([summary.run], [summary]) if doubt.invalidates]
     return Answer(
@@ -110,14 +98,9 @@ def assess(
         state="" if summary.is_valid else "NOT VALID",
         tone="plain" if summary.is_valid else "bad",
         sentence=_count_verdicts(criteria, verdicts),
-        tables=tables,
+        tables=[_tabulate(summary, profile, criteria)],
         doubts=doubts,
-        data={
-            "run": summary.run,
-            "valid": summary.is_valid,
-            "predicted": predicted,
-            "references": [asdict(match) for match in matches],
-        },
+        data={"run": summary.run, "valid": summary.is_valid, "predicted": predicted},
     )
 
 

@@ -10,9 +10,10 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from analysis.assessment.other_tools import read_text
 from tracegen.errors import InputError, quote_value
 
+# Largest file that is read
+MOST_BYTES: Final = 1 << 28
 PROMPT: Final = "prompt tokens"
 GPU: Final = "hit in gpu"
 CPU: Final = "hit in cpu"
@@ -104,7 +105,7 @@ def read_scrape(path: Path) -> list[Sample]:
     Raises:
         InputError: the file cannot be read, is cut off, or is neither.
     """
-    text = read_text(path, "metrics")
+    text = _read_text(path)
     try:
         if text.startswith("{"):
             return list(map(_convert, msgspec.json.decode(text, type=_Query).data.result))
@@ -162,6 +163,18 @@ def count_server(paths: Sequence[Path], bytes_per_token: int) -> tuple[str, dict
         problem = "counts no prompt tokens of vLLM or SGLang"
         raise InputError(problem, "scrape the server's own /metrics after the load", subject=paths[-1])
     return engine, counts
+
+
+def _read_text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+        if len(content) <= MOST_BYTES:
+            return content.decode("utf-8-sig")
+        problem = f"larger than {MOST_BYTES >> 20} MiB"
+    except (OSError, UnicodeDecodeError) as error:
+        problem = f"cannot be read ({getattr(error, 'strerror', None) or 'it is not text'})"
+    raise InputError(problem, "pass the file that the tool itself wrote", subject=path, setting="metrics")
 
 
 def _refuse(path: Path, problem: str) -> InputError:

@@ -22,7 +22,7 @@ _FLAGS: Final = {
 
 
 @command(
-    epilog="Example: analysis assess run1 --threshold nvme_read_p95_ms=50 --reference vllm.json",
+    epilog="Example: analysis assess run1 --threshold nvme_read_p95_ms=50",
 )
 @runs_argument
 @click.option(
@@ -39,34 +39,25 @@ _FLAGS: Final = {
     metavar="NAME=VALUE",
     help="Replace the threshold of a criterion.",
 )
-@click.option(
-    "--reference",
-    "references",
-    multiple=True,
-    type=PATH,
-    help="Show a result of a vLLM or LMCache benchmark next to each run.",
-)
 @json_option("an object for one run, an array for several")
 def assess(
     runs: tuple[Path, ...],
     profile: str,
     thresholds: tuple[str, ...],
-    references: tuple[Path, ...],
     as_json: bool,
 ) -> None:
     """Judge runs by kv-cache.py's criteria.
 
     A diagnostic, not part of a submission.
     """
-    from analysis.assessment import criteria, other_tools
+    from analysis.assessment import criteria
     from analysis.summary.summary import summarise
     from views.exports import render_json
     from views.text import render_text
 
     chosen = criteria.criteria_of(profile, thresholds)
-    others = [result for path in references for result in other_tools.read_references(path)]
     summaries = [summarise(run, progress=show_progress) for run in find_runs(runs)]
-    answers = [criteria.assess(summary, profile, chosen, others) for summary in summaries]
+    answers = [criteria.assess(summary, profile, chosen) for summary in summaries]
     if as_json:
         objects = list(map(render_json, answers))
         show_text(objects[0] if len(objects) == 1 else f"[{', '.join(objects)}]")

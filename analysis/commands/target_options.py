@@ -32,12 +32,7 @@ _TARGET_FLAGS: Final = (
         "--tier-gib-s",
         multiple=True,
         metavar="TIER=READ,WRITE",
-        help="Bandwidth of a tier, e.g. by its data sheet, in GiB/s or as 7GB/s,4GB/s; once per tier.",
-    ),
-    click.option(
-        "--device-gib-s",
-        metavar="READ,WRITE",
-        help="Bandwidth of the nvme tier by fio or a data sheet, in GiB/s.",
+        help="Bandwidth of a tier, e.g. by fio or a data sheet, in GiB/s or as 7GB/s,4GB/s; once per tier.",
     ),
     click.option(
         "--tbw",
@@ -63,7 +58,6 @@ def target_options(command: Callable[..., Any]) -> Callable[..., Any]:
         qos_ms: str | None,
         qos_ms_per_gib: float,
         tier_gib_s: tuple[str, ...],
-        device_gib_s: str | None,
         tbw: float | None,
         drive_tb: float | None,
         **others: Any,
@@ -71,7 +65,7 @@ def target_options(command: Callable[..., Any]) -> Callable[..., Any]:
         targets = Targets(
             qos_ms=_DEFAULT.qos_ms | ({} if qos_ms is None else _parse_classes(qos_ms)),
             qos_ms_per_gib=qos_ms_per_gib,
-            tier_gib_s=_parse_tiers(tier_gib_s, device_gib_s),
+            tier_gib_s=_parse_tiers(tier_gib_s),
             tbw=tbw,
             drive_tb=drive_tb,
         )
@@ -81,26 +75,26 @@ def target_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return option_group("Targets", example, *_TARGET_FLAGS)(with_targets)
 
 
-def _parse_tiers(texts: tuple[str, ...], device: str | None) -> dict[str, tuple[float, float]]:
+def _parse_tiers(texts: tuple[str, ...]) -> dict[str, tuple[float, float]]:
     """Parse the bandwidths of tiers, for reading and writing, in GiB/s."""
     from replayer.schema import TIERS
 
-    bandwidths = {} if device is None else {"nvme": _parse_bandwidths("device_gib_s", device)}
+    bandwidths: dict[str, tuple[float, float]] = {}
     for text in texts:
         tier, directions = _split_named("tier_gib_s", text, "tier", TIERS)
         if tier in bandwidths:
             problem = f"the bandwidth of {tier} is given twice"
             raise InputError(problem, "give it once", subject=text, setting="tier_gib_s")
-        bandwidths[tier] = _parse_bandwidths("tier_gib_s", directions)
+        bandwidths[tier] = _parse_bandwidths(directions)
     return bandwidths
 
 
-def _parse_bandwidths(setting: str, text: str) -> tuple[float, float]:
+def _parse_bandwidths(text: str) -> tuple[float, float]:
     read, comma, write = text.partition(",")
     if not comma:
         remedy = "give those of reading and writing, for example 6.5,4"
-        raise InputError("not two numbers", remedy, subject=text, setting=setting)
-    return _parse(setting, read, GIB_S), _parse(setting, write, GIB_S)
+        raise InputError("not two numbers", remedy, subject=text, setting="tier_gib_s")
+    return _parse("tier_gib_s", read, GIB_S), _parse("tier_gib_s", write, GIB_S)
 
 
 def _parse_classes(text: str) -> dict[str, float]:

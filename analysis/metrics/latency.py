@@ -52,8 +52,8 @@ def bandwidth(log: Log) -> pl.LazyFrame:
     {tier}_{direction}_gib_s: Σ bytes / elapsed_s: what the run got.
     {tier}_{direction}_busy_gib_s: Σ bytes / the union of start … end of such moves: the bandwidth
         while there was something to move.
-    {tier}_{direction}_efficiency: busy_gib_s / the bandwidth stated for the tier (`tier_gib_s`; for
-        nvme also `device_gib_s`); null if none is stated.
+    {tier}_{direction}_efficiency: busy_gib_s / the bandwidth stated for the tier (`tier_gib_s`);
+        null if none is stated.
     """
     rates = log.rated.select(
         **{f"{touched}_gib_s": SIZE.filter(rows).sum() / GIB / log.elapsed_s for touched, rows in SIDES.items()}

@@ -136,7 +136,7 @@ def test_targets_take_units() -> None:
         recorded.append(targets)
 
     recorded: list[Targets] = []
-    flags = ["--qos-ms", "interactive=0.2s,batch=5m", "--device-gib-s", "7GB/s,4", "--tbw", "1.2PB"]
+    flags = ["--qos-ms", "interactive=0.2s,batch=5m", "--tier-gib-s", "nvme=7GB/s,4", "--tbw", "1.2PB"]
     record.main(flags, standalone_mode=False)
     (targets,) = recorded
     assert (targets.qos_ms["interactive"], targets.qos_ms["batch"], targets.tbw) == (200, 300_000, 1200)

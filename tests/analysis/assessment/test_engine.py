@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from analysis.assessment import server_metrics
 from analysis.assessment.server_metrics import count_server
 from tests.support.command_line import here, sentence
 from tests.support.pages import words
@@ -198,6 +199,15 @@ def test_what_is_no_scrape_is_refused(tmp_path: Path, name: str) -> None:
     (tmp_path / "scrape").write_text(text)
     (tmp_path / "plan.json").write_text(json.dumps(PLAN))
     sentence(here("analysis", "engine", tmp_path / "plan.json", tmp_path / "scrape"), str(tmp_path / "scrape"), reason)
+
+
+def test_folders_and_binary_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_metrics, "MOST_BYTES", 1 << 20)
+    (tmp_path / "binary").write_bytes(b"vllm\xff")
+    reasons = {"": "Is a directory", "none": "No such file", "binary": "it is not text", "/dev/zero": "larger"}
+    for name, reason in reasons.items():
+        with pytest.raises(InputError, match=reason):
+            count_server([tmp_path / name], PER_TOKEN)
 
 
 def test_what_is_no_plan_is_refused(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def test_a_terminal_on_a_full_disk(replay: Path, command: list[str]) -> None:
         (["-o", "report.pdf"], "report.pdf: its suffix names no format"),
         (["-o", "nowhere/report.html"], "there is no folder nowhere"),
         (["-o", "r.html", "--qos-ms", "urgent=1"], "urgent"),
-        (["-o", "r.html", "--device-gib-s", "1"], "two numbers"),
+        (["-o", "r.html", "--tier-gib-s", "nvme=1"], "two numbers"),
     ],
 )
 def test_wrong_usage_ends_in_one_sentence(

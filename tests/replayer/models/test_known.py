@@ -4,7 +4,7 @@ import pytest
 
 from replayer.models.geometry import TokenBytes
 from replayer.models.known import MODELS, find_model
-from replayer.schema import plain_model
+from replayer.record.wording import plain_model
 from tracegen.errors import InputError
 
 KNOWN = {
