@@ -2,7 +2,7 @@
 
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 import msgspec
@@ -13,11 +13,6 @@ from tracegen.console.command_line import TERABYTES, Quantity, flags_of
 from tracegen.console.commands import command
 from tracegen.console.progress_bars import show_progress
 from tracegen.errors import InputError
-
-if TYPE_CHECKING:
-    from replayer.planning.counts import PlanSummary
-    from replayer.planning.pace import Span
-    from replayer.planning.plan import Plan
 
 _DRIVE_TB: Final = Quantity(TERABYTES, low=1e-6)
 
@@ -64,12 +59,12 @@ def plan(
     output: AnswerOutput,
     **flags: Any,
 ) -> None:
-    """Plan a replay: hits, bytes and the footprint per tier.
+    """Plan a replay: hits, bytes and peaks per tier.
 
     Does no I/O. Ends with reasons why a tier brings little, if `replayer why` finds any.
     """
     from replayer.options.recorded import read_options
-    from replayer.options.resolving import overlay_recipe, resolve_plan, resolve_span
+    from replayer.options.resolving import overlay_recipe, resolve_plan
     from replayer.planning.plan import Plan
     from replayer.planning.plan_table import write_moves
     from replayer.questions.plan import answer_plan, list_wear
@@ -77,11 +72,8 @@ def plan(
     from tracegen.schema import Trace
 
     opened = Trace(trace)
-    time: Span | None = None
     if like is None:
-        chosen = overlay_recipe(opened, flags)
-        model, options = resolve_plan(opened, chosen)
-        time = resolve_span(chosen)
+        model, options = resolve_plan(opened, overlay_recipe(opened, flags))
     else:
         # A run's plan with one option changed would be called like the run, and be another.
         if given := [name for name, value in flags.items() if value is not None]:
@@ -91,23 +83,8 @@ def plan(
         made = Plan(opened, options)
         with nullcontext() if moves is None else write_moves(moves, made) as look:
             evidence, summary, findings = examine(made, advance, [look] if look else [])
-    answer = answer_plan(evidence, summary, model, _list_needs(made, summary, time))
+    answer = answer_plan(evidence, summary, model)
     figures = [*answer.figures, *list_wear(evidence, drive_tb, tbw)]
     answer = msgspec.structs.replace(answer, figures=figures)
     flag_names = flags_of(click.get_current_context().command)
     output.show(add_findings(answer, findings, flag_names))
-
-
-def _list_needs(made: "Plan", summary: "PlanSummary", time: "Span | None") -> list[str]:
-    """Return what a run of the plan needs: room on the drive, and time if that is known."""
-    from replayer.planning.moves import NVME
-    from replayer.planning.pace import PlanWindow
-    from replayer.run.footprint import Footprint
-    from replayer.run.preflight import describe_disk_use, describe_time
-
-    needs = [] if time is None else [describe_time(made, time)]
-    # Without an nvme tier nothing is on a drive.
-    if made.options.usable()[NVME] == 0:
-        return needs
-    window = PlanWindow.for_pace(made.options.demand.pace)
-    return [describe_disk_use(Footprint(made, summary, window)), *needs]

@@ -21,7 +21,7 @@ from replayer.options.types import (
     unlimited_or,
     whole_number,
 )
-from replayer.record.options import DECODE_WORDS, POLICIES, TIERS, Decode, Lookup, PaceKind, Placement
+from replayer.record.options import DECODE_WORDS, POLICIES, Decode, Lookup, PaceKind, Placement
 from tracegen.console.command_line import MILLISECONDS, SECONDS, Quantity
 from tracegen.console.commands import Name, Word
 
@@ -124,7 +124,7 @@ class RuleOptions(OptionTable):
     policy: str | None = option(
         None,
         f"Which object is evicted first, in all tiers or by tier, as in gpu=lru,cpu=s3fifo: {', '.join(POLICIES)}.",
-        Name(lambda: (*POLICIES, *(f"{tier}=" for tier in TIERS)), separators="=,"),
+        Name(lambda: POLICIES),
         "NAME|TIER=NAME,…",
         shown=_BY_ARRANGEMENT,
     )

@@ -236,18 +236,6 @@ class Workload:
         is_absent = last[later] < 0
         return bool((in_order | is_absent).all())
 
-    def shortest_s(self, pace: str, speedup: float) -> float:
-        """Return the seconds until the last request starts on an infinitely fast system."""
-        requests = self._request[self._request["count"] > 0]
-        if pace == "asap" or not len(requests):
-            return 0.0
-        if pace == "open":
-            return float(requests["time_ns"].max()) / 1e9 / speedup
-        think_ns = np.bincount(requests["user"], weights=requests["think_ns"], minlength=self.users)
-        first = self._request[self._first_request[self._first_request >= 0]]
-        begin_ns = first["time_ns"] - first["think_ns"]
-        return float((think_ns[first["user"]] + begin_ns).max()) / 1e9 / speedup
-
     def describe_ops(self, rows: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
         """Return the log's columns that belong to the ops of these rows, one value per row."""
         ops = self._op[rows]

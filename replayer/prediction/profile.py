@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Final, Self, TypedDict
+from typing import Final, NotRequired, Self, TypedDict
 
 from replayer.bindings.compiled import ProfileStruct
 from replayer.prediction.stations import Bytes, Positive, Station, Time
@@ -61,15 +61,12 @@ class CpuProfile:
     move_us: Time
 
 
-class _Throttle(TypedDict):
-    mib_s: Positive
-    latency_us: Time
-
-
-class ThrottleLimits(_Throttle, total=False):
+class ThrottleLimits(TypedDict):
     """The speed limits of a tier, as run.json has them."""
 
-    write_mib_s: Positive
+    mib_s: Positive
+    latency_us: Time
+    write_mib_s: NotRequired[Positive]
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 """The answer of one plan: hits, bytes, footprint and wear."""
 
-from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -30,9 +29,8 @@ def answer_plan(
     evidence: PlanEvidence,
     summary: PlanSummary,
     model: str,
-    needs: Sequence[str] = (),
 ) -> Answer:
-    """Return what a plan for a model does, and what a run of it needs, a sentence each."""
+    """Return what a plan for a model does."""
     plan, cell = evidence.plan, evidence.cell
     options = plan.options
     content = msgspec.to_builtins(summary.to_info())
@@ -64,7 +62,7 @@ def answer_plan(
                 name="tiers",
                 columns=[Column("tier"), *map(Column, _TIER_COLUMNS.values())],
                 rows=rows,
-                notes=[moves, *needs],
+                notes=[moves],
             )
         ],
         source="a plan, without I/O",

@@ -136,7 +136,7 @@ class PredictedReplay:
         machine = self.system.times().struct()  # refuses bad speeds before any planning
         prepared = Prepared.make(self.trace, self.model, self.options, self._used_settings(), self.console)
         if prepared.settings.span.duration_s is not None:
-            self.console.say(describe_time(prepared.plan, prepared.settings.span))
+            self.console.say(describe_time(prepared.settings.span))
         info = self._first_info(prepared)
         with closing(RunDirectory(self.output, force=force)) as directory:
             save_first(directory, info)

@@ -8,7 +8,6 @@ from replayer.machine.reserve import find_existing, free_bytes
 from replayer.options.settings import Settings
 from replayer.planning.moves import CPU, NVME
 from replayer.planning.pace import Span
-from replayer.planning.plan import Plan
 from replayer.record.run_info import Warning  # noqa: A004 (run.json's word)
 from replayer.record.wording import describe_cut, drive
 from replayer.run.footprint import Footprint
@@ -61,18 +60,14 @@ def describe_disk_use(needed: Footprint) -> str:
     return f"disk: {peak}; {written} to write and {read} to read in the whole plan"
 
 
-def describe_time(plan: Plan, span: Span) -> str:
+def describe_time(span: Span) -> str:
     """Return a line with the time that the run takes, as far as it is known in advance."""
-    if span.duration_s is not None:
-        drain = "until every op that was issued has ended (the drain has no limit)"
-        if span.drain_s is not None:
-            drain = f"at most {span.drain_s:,.4g} s of drain"
-        return f"time: {describe_cut(span.duration_s, span.duration_by)}, then {drain}"
-    pace = plan.options.demand.pace
-    shortest_s = plan.workload.shortest_s(pace.kind, pace.speedup)
-    source = f"times and pauses of the trace at pace {pace.kind}"
-    known = f"at least {shortest_s:,.0f} s ({source}), " if shortest_s >= 1 else ""
-    return f"time: {known}as long as the tiers take; a duration would limit it"
+    if span.duration_s is None:
+        return "time: as long as the requests and the tiers take; a duration would limit it"
+    drain = "until every op that was issued has ended (the drain has no limit)"
+    if span.drain_s is not None:
+        drain = f"at most {span.drain_s:,.4g} s of drain"
+    return f"time: {describe_cut(span.duration_s, span.duration_by)}, then {drain}"
 
 
 def _check_memory(needed: Footprint, settings: Settings, ranks: int) -> None:

@@ -160,7 +160,7 @@ class Replay:
         tiers = OpenTiers(needed, settings, self._run_name(started), resources, self.console.warn)
         if tiers.nvme is not None:
             console.say(describe_disk_use(needed))
-        console.say(describe_time(needed.plan, settings.span))
+        console.say(describe_time(settings.span))
         direct = None if tiers.nvme is None else tiers.nvme.direct
         info = prepared.describe(direct, _describe_machine(settings, tiers), started, self.ranks.size)
         warnings = [*([little_room] if little_room else []), *collect_warnings(settings, tiers)]

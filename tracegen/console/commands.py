@@ -106,14 +106,12 @@ class Name(click.ParamType[str]):
 
     Args:
         names: returns the names that ship.
-        separators: characters before the part that is completed, in a list or a table of names.
     """
 
     name = "name"
 
-    def __init__(self, names: Callable[[], Iterable[str]], separators: str = "") -> None:
+    def __init__(self, names: Callable[[], Iterable[str]]) -> None:
         self._names = names
-        self._separators = separators
 
     def shell_complete(
         self,
@@ -122,8 +120,5 @@ class Name(click.ParamType[str]):
         incomplete: str,
     ) -> list[CompletionItem]:
         """Offer the names that begin like the word, and files."""
-        cut = max((incomplete.rfind(one) + 1 for one in self._separators), default=0)
-        before, begun = incomplete[:cut], incomplete[cut:]
-        names = [name for name in self._names() if name.startswith(begun)]
-        found = [CompletionItem(f"{before}{name}") for name in names]
+        found = [CompletionItem(name) for name in self._names() if name.startswith(incomplete)]
         return found or [CompletionItem(incomplete, type="file")]

@@ -120,7 +120,7 @@ def complete(*words: str) -> list[str]:
         (["run", "t", "--arrangement", "lm"], "lmcache"),
         (["run", "t", "--engine", "vl"], "vllm"),
         (["run", "t", "--eng"], "--engine"),
-        (["run", "t", "--policy", "gpu=lru,cpu=s3"], "gpu=lru,cpu=s3fifo"),
+        (["run", "t", "--policy", "s3"], "s3fifo"),
         (["run", "t", "--order", "reference:"], "reference:nvme-7"),
         (["run", "t", "--pace", "cl"], "closed"),
         (["run", "t", "--set", "head"], "headroom="),
