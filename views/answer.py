@@ -99,7 +99,7 @@ class Axis(Struct, frozen=True, kw_only=True):
         has_zero: whether a linear scale begins at zero.
         domain: ends of the axis; None to fit the data.
         ticks: values with a tick; None to choose them.
-        order: names along the axis if it has names instead of numbers.
+        order: names along a vertical axis that has names instead of numbers.
     """
 
     title: str
@@ -157,7 +157,6 @@ class Chart(Struct, frozen=True, kw_only=True):
         dashed: series that were predicted.
         rules: lines across it.
         section: heading of the part of a page under which it stands.
-        is_folded: whether a page shows it only when it is opened.
     """
 
     name: str
@@ -172,7 +171,6 @@ class Chart(Struct, frozen=True, kw_only=True):
     dashed: frozenset[str] = frozenset()
     rules: Sequence[Rule] = ()
     section: str = "Charts"
-    is_folded: bool = False
 
 
 class DoubtLine(Struct, frozen=True, kw_only=True):

@@ -8,7 +8,6 @@ import polars as pl
 
 from views.answer import Axis, Chart
 from views.drawing import (
-    LETTER,
     ROWS,
     STROKE,
     Drawing,
@@ -43,8 +42,6 @@ def draw_lines(drawing: Drawing) -> tuple[Drawn, pl.DataFrame]:
 
 def _make_x(drawing: Drawing, rows: pl.DataFrame, width: int) -> alt.X:
     x = drawing.chart.x
-    if x.order:
-        return _make_words(x, width)
     sizes = [size for size in drawing.rows["x"] if size]
     if x.is_log and len(sizes) < len(drawing.rows):  # 0 has a place on a log scale, too
         scale = alt.Scale(type="symlog", constant=min(sizes), nice=False, padding=12)
@@ -53,12 +50,6 @@ def _make_x(drawing: Drawing, rows: pl.DataFrame, width: int) -> alt.X:
         scale["zero"] = alt.Undefined if x.is_log else False
     axis = make_axis(x, max(4, width // 90), rows["x"])
     return alt.X("x:Q", title=x.title, scale=scale, axis=axis)
-
-
-def _make_words(x: Axis, width: int) -> alt.X:
-    longest = max(map(len, x.order)) * LETTER
-    axis = alt.Axis(labelAngle=0 if longest * len(x.order) < width else -40)
-    return alt.X("x:N", sort=[*x.order], title=x.title, axis=axis)
 
 
 def _make_y(y: Axis, rows: pl.DataFrame, column: str) -> alt.Y:
@@ -74,9 +65,7 @@ def _make_layers(
 ) -> list[alt.Chart]:
     """Return the layers of a panel of this width and height, from the back to the front."""
     chart, colour = drawing.chart, drawing.encode_colour(_choose_symbol(drawing))
-    layers = _mark_bounds(base, size[0]) if chart.rules else []
-    if chart.rules and not chart.x.order:
-        layers += _mark_moments(base, rows)
+    layers = [*_mark_bounds(base, size[0]), *_mark_moments(base, rows)] if chart.rules else []
     values = base.transform_filter("datum.rule == null")
     if rows["low"].null_count() < len(rows):
         layers.append(_mark_spread(drawing, values, rows).encode(color=colour))

@@ -146,32 +146,6 @@ TOTALS: Final = (
     *(f"{touched}_bytes" for touched in _TOUCHED),
 )
 
-# The report.
-
-# The table at the head of a report.
-REPORT: Final = (
-    "wall_clock_tok_s",
-    "storage_tok_s",
-    "mean_inflight",
-    "requests_per_s",
-    "decode_read_gib_s",
-    *(f"{touched}_gib_s" for touched in _TOUCHED),
-    *(f"{touched}_p95_ms" for touched in _TOUCHED),
-    "nvme_read_p99_ms",
-    "nvme_write_p99_ms",
-    *(f"{part}_{stat}_ms" for part in ("ttfb", "io", "e2e") for stat in ("mean", "p95", "p99")),
-    "hit_rate_prompt_tokens",
-    "hit_rate_sessions_p50",
-    "hit_rate",
-    *(f"{tier}_left_share" for tier in TIERS),
-    "read_amplification",
-    "drive_writes_per_day",
-    "tokens_generated",
-    "elapsed_s",
-    "nvme_break_even_tok_s",
-    "bottleneck",
-)
-
 # The submission: its files have these metrics in every release.
 
 # The speed that a package claims.

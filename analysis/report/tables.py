@@ -12,7 +12,6 @@ from analysis.comparison.intervals import summarise_metric
 from analysis.comparison.trials import describe_condition, name_condition, write_conditions
 from analysis.log.columns import GIB
 from analysis.metrics.catalogue import CATALOGUE, describe
-from analysis.metrics.headlines import REPORT
 from analysis.report.systems import Gathered, Subject
 from analysis.runs.plan_order import describe_order, describe_rules
 from analysis.summary.distributions import HEADINGS
@@ -210,7 +209,7 @@ def _list_metrics(data: Gathered) -> Iterator[Table]:
     told = {name for name, value in values if value}
     # A rate of 0 is that of a tier that the run does not have.
     leading = [name for name in _LEADING if name in told]
-    others = [name for name in dict.fromkeys((*_LEADING, *REPORT, *CATALOGUE)) if name in known - {*leading}]
+    others = [name for name in CATALOGUE if name in known - {*leading}]
     notes = note(known, [summary.metrics for summary in summaries])
     if data.comparison:
         notes = ["Each run over its own window; ratios are over equal work instead.", *notes]

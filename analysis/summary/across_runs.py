@@ -11,7 +11,6 @@ from analysis.summary.run_summary import MachineName, Summary
 from views.answer import DoubtLine
 
 SPREAD_CV: Final = 0.05  # the spread between trials that kv-cache.py's authors allow
-HIT_RATE_POINTS: Final = 0.001  # a tenth of a per cent, as it is printed; equal plans have equal hit rates
 _Names = Sequence[str | None]
 LISTED: Final = 4  # at most this many runs are named
 
@@ -19,10 +18,10 @@ LISTED: Final = 4  # at most this many runs are named
 def add_shared_doubts(summaries: list[Summary], systems: _Names = ()) -> list[Summary]:
     """Add the doubts that only a comparison of the runs shows.
 
-    They are: copies of one run, trials that disagree, unlike machines, unlike hit rates. Runs of
-    several `systems`, by the names that the user gave, are no trials of each other.
+    They are: copies of one run, trials that disagree, unlike machines. Runs of several `systems`, by the
+    names that the user gave, are no trials of each other.
     """
-    found = [*_copies(summaries), *_between_trials(summaries, systems), *_between_rates(summaries)]
+    found = [*_copies(summaries), *_between_trials(summaries, systems)]
     return [
         summary.with_doubts(after=[doubt for doubt, runs in found if number in runs])
         for number, summary in enumerate(summaries)
@@ -107,15 +106,3 @@ def _between_trials(
                 Doubt("unlike machines", text, advice),
                 [number for trials in kinds.values() for number in trials],
             )
-
-
-def _between_rates(summaries: list[Summary]) -> Iterator[tuple[Doubt, list[int]]]:
-    """Yield a doubt about unequal hit rates of one trace, with the numbers of all runs."""
-    if len({summary.trace_fingerprint for summary in summaries}) > 1:
-        return
-    rates = [summary.metrics["hit_rate"] or 0.0 for summary in summaries]
-    if max(rates) - min(rates) > HIT_RATE_POINTS:
-        between = f"{min(rates):.1%} to {max(rates):.1%}"
-        text = f"hit rates differ, {between}: the caches saved these systems unequal work"
-        advice = "rank systems by runs of one plan: equal capacities and options"
-        yield Doubt("hit rates differ", text, advice), [*range(len(summaries))]

@@ -22,7 +22,6 @@ from analysis.sweeps.sweep import (
     describe_size,
     describe_sizes,
     find_best,
-    find_cliff,
     find_front,
     find_knee,
     find_least,
@@ -31,7 +30,7 @@ from analysis.sweeps.sweep import (
 )
 from replayer.schema import FUTURE
 from tracegen.errors import format_count
-from views.answer import Answer, Cell, Column, DoubtLine, Figure, Table
+from views.answer import Answer, Column, DoubtLine, Figure, Table
 
 # Seconds of a trace below which its bytes per day are doubted: a day has quiet hours, too.
 SHORT_S: Final = 3600
@@ -57,12 +56,6 @@ _COLUMNS: Final = {
     "drive_writes_per_day": Column("drive writes/day"),
     _DAY: Column(_DAY),
 }
-_CURVES: Final = (
-    *(Column("curve"), Column("of"), Column("least, GiB"), Column("hits", "share")),
-    *(Column("most, GiB"), Column("hits there", "share"), Column("knee, GiB")),
-    *(Column("cliff from, GiB"), Column("to, GiB"), Column("points lost per halving")),
-    Column("bound", "share"),
-)
 
 
 def answer_sweep(sweep: SweepTable, title: str = "") -> Answer:
@@ -76,11 +69,7 @@ def answer_sweep(sweep: SweepTable, title: str = "") -> Answer:
         state="PLANNED",
         sentence=compose_sentence(sweep),
         figures=list(_list_figures(sweep)),
-        tables=[
-            tabulate_cells(sweep),
-            tabulate_curves(sweep),
-            _tabulate_settings(sweep),
-        ],
+        tables=[tabulate_cells(sweep), _tabulate_settings(sweep)],
         charts=list(list_charts(sweep)),
         doubts=list(_list_doubts(sweep)),
         source="the plans alone",
@@ -219,26 +208,6 @@ def _tabulate_settings(sweep: SweepTable) -> Table:
         rows=[*(origin | info.settings).items()],
         is_folded=True,
     )
-
-
-def tabulate_curves(sweep: SweepTable) -> Table:
-    """Return a row for each curve, with its knee and its cliff; steep cliffs first."""
-    every = [curve for axis in sweep.axes for curve in sweep.curves(axis)]
-    curves = [curve for curve in every if len(curve.planned) > 1]
-    return Table(
-        name="curves",
-        title="Every curve: a cliff is where halving the memory loses the most",
-        columns=_CURVES,
-        rows=sorted(map(_list_shape, curves), key=lambda row: -(row[-2] or 0.0)),  # type: ignore[operator]  # points
-        is_folded=len(curves) > _OPEN_ROWS,
-    )
-
-
-def _list_shape(curve: Curve) -> list[Cell]:
-    knee, cliff = find_knee(curve), find_cliff(curve)
-    steep = (cliff.below.gib, cliff.above.gib, cliff.points) if cliff else (None, None, None)
-    ends = (*curve.planned[0], *curve.planned[-1])
-    return [curve.name, MEMORY[curve.tier], *ends, knee and knee.gib, *steep, curve.bound]
 
 
 def _list_doubts(sweep: SweepTable) -> Iterator[DoubtLine]:

@@ -41,7 +41,7 @@ def _chart_curves(sweep: SweepTable, axis: str) -> Iterator[Chart]:
     bounds = {curve.beside: curve.bound for curve in curves if curve.bound is not None}
     # From 0, so that heights can be compared; lines at the top keep some room.
     top = 1.05 * max(*(point.rate for _, point in points), *bounds.values(), 1e-9)
-    more = f"; {len(every) - len(curves)} more curves are in the table" if len(every) > len(curves) else ""
+    more = f"; {len(every) - len(curves)} more curves are not drawn" if len(every) > len(curves) else ""
     rows = [
         (point.gib, point.rate, curve.label, curve.beside, f"{curve.name}, {point.gib:g} GiB: {point.rate:.1%}")
         for curve, point in points

@@ -1,6 +1,5 @@
 """A sweep as curves over the capacity of one tier; their shapes, the best cells and rules, the front."""
 
-import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -25,8 +24,6 @@ LABELS: Final = {
 }
 """Settings that a curve has besides capacities, with the noun for several."""
 _UNITS: Final = {"ttl_s": "TTL {} s", "chunk_tokens": "chunks of {}"}
-# Share of the bound per halving from which a loss is a cliff.
-CLIFF: Final = 0.1
 # Rise of the hit rate from which a curve can have a knee: a flat one has none.
 LEAST_RISE: Final = 0.05
 # A knee is at least this share of the curve's height above the straight line between its ends.
@@ -162,31 +159,6 @@ def open_sweep(path: Path) -> SweepTable:
     """
     table, info = read_simulation(path)
     return SweepTable(pl.DataFrame(table), info)
-
-
-class Cliff(NamedTuple):
-    """Two neighbours on a curve between which a halving of the capacity loses the most.
-
-    Attributes:
-        below: the neighbour with less memory.
-        above: that with more.
-        points: percentage points lost per halving.
-    """
-
-    below: Point
-    above: Point
-    points: float
-
-
-def find_cliff(curve: Curve) -> Cliff | None:
-    """Return the steepest part of a curve; None if no halving loses CLIFF of the bound."""
-    steps = [
-        Cliff(low, high, 100 * (high.rate - low.rate) / math.log2(high.gib / low.gib))
-        for low, high in itertools.pairwise(curve.points)
-    ]
-    least = 1.0 if curve.bound is None else curve.bound
-    steepest = max(steps, key=lambda step: step.points, default=None)
-    return steepest if steepest is not None and steepest.points >= 100 * CLIFF * least else None
 
 
 def find_knee(curve: Curve) -> Point | None:

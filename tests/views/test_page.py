@@ -58,12 +58,6 @@ CHARTS = (
         x=Axis(title="GiB", is_log=True, ticks=(0, 1, 8)),
         y=SHARE,
     ),
-    make_chart(
-        "lines",
-        "sizes",
-        [{"x": "1 KiB", "y": 1.0}, {"x": "4 KiB", "y": 2.0}],
-        x=Axis(title="size", order=("1 KiB", "4 KiB")),
-    ),
     make_chart("points", "front", list_points("front", "others", panels=("",))),
     make_chart(
         "bars",

@@ -52,13 +52,6 @@ def test_runs_on_unlike_machines_are_not_trials() -> None:
     assert kinds(summary_of(), summary_of(machine=replace(MACHINE, host="h2"))) == [[], []]
 
 
-def test_hit_rates_that_differ() -> None:
-    assert kinds(summary_of(), summary_of(hit_rate=0.502)) == [["hit rates differ"]] * 2
-    assert kinds(summary_of(), summary_of(hit_rate=0.5009)) == [[], []]
-    assert kinds(summary_of(), summary_of(hit_rate=0.9, trace="u")) == [[], []]
-    assert kinds(summary_of(hit_rate=None), summary_of(hit_rate=None)) == [[], []]
-
-
 def test_unequal_work_of_one_trace_is_named(tmp_path: Path) -> None:
     one, other = clean(), clean(cpu_objects=30, nvme_objects=400)
     places = [one.save(tmp_path / "one"), other.save(tmp_path / "other")]

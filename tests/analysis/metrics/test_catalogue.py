@@ -109,7 +109,7 @@ def test_samples_are_counted_by_metrics() -> None:
 
 def test_selections_name_metrics() -> None:
     named = {
-        *headlines.COMPARED, *headlines.TOTALS, *headlines.REPORT,
+        *headlines.COMPARED, *headlines.TOTALS,
         *headlines.CLAIMED, *headlines.CLAIMED_WORK, *headlines.RANKED,
         *(entry.strip(" +=") for entries in headlines.SUMMARY.values() for entry in entries),
     }  # fmt: skip

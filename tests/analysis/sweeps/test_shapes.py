@@ -1,4 +1,4 @@
-"""Curves, knees, cliffs and the Pareto front of sweeps made by hand."""
+"""Curves, knees and the Pareto front of sweeps made by hand."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -6,32 +6,15 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from analysis.sweeps.answer import tabulate_cells, tabulate_curves
+from analysis.sweeps.answer import tabulate_cells
 from analysis.sweeps.charts import BEST, list_charts
-from analysis.sweeps.sweep import SweepTable, find_cliff, find_front, find_knee
+from analysis.sweeps.sweep import SweepTable, find_front, find_knee
 from tests.analysis.sweeps.sweeps import cell, make_curve, make_sweep
 from views.answer import Chart
 
 
 def get_chart(sweep: SweepTable, name: str) -> Chart:
     return next(chart for chart in list_charts(sweep) if chart.name == name)
-
-
-def test_a_cliff_is_the_steepest_halving() -> None:
-    found = find_cliff(make_curve((1, 0.1), (2, 0.15), (4, 0.6), (8, 0.62)))
-    assert found is not None
-    assert (found.below.gib, found.above.gib) == (2, 4)
-    assert found.points == pytest.approx(45)
-    # Two halvings that lose 45 points lose 22.5 each.
-    found = find_cliff(make_curve((1, 0.1), (4, 0.55), (8, 0.7)))
-    assert found is not None
-    assert found.below.gib == 1
-    assert found.points == pytest.approx(22.5)
-
-
-@pytest.mark.parametrize(("rate", "has_cliff"), [(0.1, True), (0.0999, False)])
-def test_a_cliff_loses_ten_points_per_halving(rate: float, has_cliff: bool) -> None:
-    assert (find_cliff(make_curve((1, 0), (2, rate))) is not None) is has_cliff
 
 
 def test_a_knee_is_the_point_furthest_above_the_diagonal() -> None:
@@ -53,21 +36,6 @@ def test_a_knee_is_the_point_furthest_above_the_diagonal() -> None:
 )
 def test_curves_without_a_knee(points: list[tuple[float, float]]) -> None:
     assert find_knee(make_curve(*points)) is None
-
-
-def test_the_shapes_of_curves_are_a_table_with_steep_cliffs_first(tmp_path: Path) -> None:
-    rates = {"lru": (100, 500, 575, 600), "fifo": (600, 500, 600, 600)}
-    made = make_sweep(
-        tmp_path,
-        *(
-            cell(at, 2.0**at, hits, policy=policy)
-            for policy, all_hits in rates.items()
-            for at, hits in enumerate(all_hits)
-        ),
-    )
-    lru, fifo = tabulate_curves(made).rows
-    assert lru == ["lru", "DRAM", 1, 0.1, 8, 0.6, 2, 1, 2, pytest.approx(40), 0.9]
-    assert fifo[6:] == [None, 2, 4, pytest.approx(10), 0.9]
 
 
 def test_curves_are_the_cells_by_capacity(tmp_path: Path) -> None:
