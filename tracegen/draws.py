@@ -54,7 +54,6 @@ class Purpose(IntEnum):
     CHUNK = 21
     DOCUMENT_TOKENS = 22
     JITTER = 23
-    SESSION_KEPT = 24
     SESSION_CONTINUED = 25
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from tracegen.arrays import milliseconds_to_ns, to_ns
 from tracegen.console.interrupts import WORDS
-from tracegen.derive.merge import merge_shards
+from tracegen.derive.derivation import merge_shards
 from tracegen.errors import InputError, ToolError
 from tracegen.progress import Progress, ignore_progress
 from tracegen.recipes.recipe import Recipe, UserKind

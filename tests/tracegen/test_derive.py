@@ -12,7 +12,7 @@ from tests.support import traces
 from tests.support.command_line import Run
 from tests.support.paths import DEMO
 from tests.tracegen.derived import RECIPE, read_ops, write_derivation
-from tracegen.derive.merge import merge
+from tracegen.derive.derivation import merge
 from tracegen.derive.reshape import SHARED_SOURCES, SliceRanges, scale_trace, slice_trace
 from tracegen.errors import InputError
 from tracegen.generate import generate

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.support.workloads import recipes
 from tests.tracegen.derived import RECIPE
-from tracegen.derive.merge import merge_shards
+from tracegen.derive.derivation import merge_shards
 from tracegen.generate import batches, generate, open_sources
 from tracegen.recipes.recipe import Mix, Persona, Prefix, Recipe
 from tracegen.schema import Fingerprint, Metadata, Trace

@@ -1,7 +1,6 @@
 """The commands that exchange traces with other labs: import and export."""
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,13 +19,12 @@ from tracegen.commands.options import (
 from tracegen.console.answers import json_option
 from tracegen.console.commands import Word, command, option_group
 from tracegen.console.progress_bars import show_progress
-from tracegen.errors import InputError, format_count
+from tracegen.errors import format_count
 from tracegen.exchange.options import ImportOptions
 
 _BYTES_PER_TOKEN: Final = {"bytes_per_token": "Bytes per token, for formats that count bytes."}
 _BLOCKS: Final = {
     "tail": "Count a last, partial block with its tokens, as a full block, or not at all.",
-    "rechunk": "Make blocks of N tokens, a multiple of the source's.",
     "chain": "Ids name contents: distinguish blocks by what is before them.",
     "shared_ids": "FILES are parts of one trace: their ids mean the same.",
     "decode_reads": "Decoding reads its objects back.  [default: if a replay asks; not for blocks]",
@@ -34,15 +32,10 @@ _BLOCKS: Final = {
 }
 _TIMES: Final = {
     "sessions": "If a file of lengths names no sessions: guess who goes on, or give each request its own.",
-    "sample_sessions": "Keep this share of sessions.",
     "jitter_s": "Move each session by up to this time: 3, 500ms, 2m.",
-    "max_idle_gap_s": "Shorten sessions' pauses to this time: 90, 5m.",
-    "speedup": "Divide all times by this.",
     "decode_token_ms": "Nominal time to generate a token.",
     "seed": "Seed of all draws: jitter, sample, classes.  [default: 0]",
 }
-# Settings whose 0 means that they are not given
-_MEANS_NONE: Final = ("rechunk", "max_idle_gap_s", "bytes_per_token")
 
 
 def _list_imports() -> list[str]:
@@ -66,29 +59,44 @@ _FILE_FLAGS: Final = (
     click.option("--licence", default="not stated", show_default=True, help="Licence of the files, for the metadata."),
 )
 
+_IMPORT_HELP: Final = """Turn FILES of another lab, an engine or a gateway into a trace: docs/formats.md says how.
+
+Each FORMAT with an example; ShareGPT's is a source of `tracegen generate`:
+
+\b
+  azure              AzureLLMInferenceTrace_conv.csv --sessions none
+  bailian            qwen_traceA_blksz_16.jsonl --chain
+  burstgpt           BurstGPT_1.csv
+  csv                log.csv --columns prompt=prompt_tokens,answer=output_tokens
+  dynamo             captures/
+  jsonl              log.jsonl --columns ids=prompt_token_ids,time=created
+  kvcache-simulator  trace.jsonl
+  mlcommons          io.csv.zst --bytes-per-token 131072
+  mooncake           conversation_trace.jsonl --jitter 3
+  sglang             hicache.jsonl --bytes-per-token 131072
+  weka               conversations/
+"""
+
 
 @command(
     "import",
-    short_help="Convert another lab's trace.",
+    help=_IMPORT_HELP,
+    short_help="Convert the trace of another lab, an engine or a gateway.",
     epilog="Example: tracegen import mooncake conversations.jsonl --jitter 3 -o trace.parquet",
 )
 @click.argument("format_", metavar="FORMAT", type=Word(_list_imports))
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-@option_group("Blocks", "--rechunk 512 --chain", *setting_flags(ImportOptions(), _BLOCKS))
-@option_group("Sessions and times", "--sessions none --speedup 2", *setting_flags(ImportOptions(), _TIMES))
+@option_group("Blocks", "--tail full --chain", *setting_flags(ImportOptions(), _BLOCKS))
+@option_group("Sessions and times", "--sessions none --jitter 3", *setting_flags(ImportOptions(), _TIMES))
 @option_group("Files", "--skip-bad --licence CC-BY-4.0", *_FILE_FLAGS)
 @add_output_flags
 def import_(
     format_: str, files: tuple[Path, ...], licence: str, skip_bad: bool, output: ReportedTrace, **flags: Any
 ) -> None:
-    """Turn FILES of another lab's FORMAT into a trace: docs/formats.md says how.
-
-    FORMAT is azure, bailian, burstgpt, csv, jsonl, kvcache-simulator, mlcommons, mooncake or weka;
-    ShareGPT's is a source of `tracegen generate`.
-    """
+    """Write the trace that files of a format hold."""
     from tracegen.exchange.convert import import_trace
 
-    options = ImportOptions(**_drop_missing(flags))
+    options = ImportOptions(**drop_missing(flags))
     metadata = import_trace(format_, files, options, output, licence=licence, skip_bad=skip_bad, progress=show_progress)
     report_trace(output, metadata)
     if number := metadata.counts.get("requests_in_guessed_sessions"):
@@ -100,14 +108,6 @@ def import_(
         if name.startswith("skipped: "):
             kind = name.removeprefix("skipped: ")
             warn(f"{format_count(number, 'bad row')} left out: {kind}")
-
-
-def _drop_missing(flags: Mapping[str, object]) -> dict[str, Any]:
-    """Return the settings that flags give; refuse a 0 that would change nothing."""
-    for name in _MEANS_NONE:
-        if flags.get(name) == 0:
-            raise InputError("would change nothing", "leave it out or give more", subject=0, setting=name)
-    return drop_missing(flags)
 
 
 @command(
@@ -128,7 +128,7 @@ def export(format_: str, trace: Path, output: Path, force: bool, as_json: bool, 
     from tracegen.exchange.convert import export_trace
     from tracegen.formats.export import Export
 
-    counts = export_trace(format_, Export(open_checked(trace), output, force=force, **_drop_missing(flags)))
+    counts = export_trace(format_, Export(open_checked(trace), output, force=force, **drop_missing(flags)))
     if as_json:
         click.echo(json.dumps(counts, indent=2))
         return

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @add_output_flags
 def merge(traces: tuple[Path, ...], output: ReportedTrace) -> None:
     """Merge TRACES, which share nothing, on one clock."""
-    from tracegen.derive.merge import merge as merge_traces
+    from tracegen.derive.derivation import merge as merge_traces
 
     _write(merge_traces([open_checked(path) for path in traces]), output)
 

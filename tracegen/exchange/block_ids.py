@@ -1,4 +1,4 @@
-"""The objects that another lab's block ids name: partial blocks, chains and coarser blocks."""
+"""The objects that another lab's block ids name: partial blocks and chains."""
 
 from array import array
 from collections import Counter
@@ -16,41 +16,18 @@ from tracegen.schema import MULTI_TURN, SYSTEM, USER
 class BlockObjects:
     """Objects by the ids of their blocks, and objects of turns with a known length only.
 
-    `block_tokens` is None if the source has no blocks, or each has its own; `chained` says whether an
-    id stands for all blocks before it. `counts` counts blocks whose length changes.
+    `block_tokens` is None if the source has no blocks, or each has its own. `counts` counts blocks whose
+    length changes.
     """
 
-    def __init__(
-        self, options: ImportOptions, block_tokens: int | None, counts: Counter[str], *, chained: bool
-    ) -> None:
+    def __init__(self, options: ImportOptions, block_tokens: int | None, counts: Counter[str]) -> None:
         self._options = options
         self._block_tokens = block_tokens
         self._counts = counts
-        self._group = self._blocks_per_object(block_tokens, chained)
         self._numbers: dict[Hashable, dict[Hashable, int]] = {}  # by scope and name
         self._links: dict[tuple[int, Hashable], int] = {}  # by the link before and the block's id
         self._tokens = array("q")  # by object
         self._owners = array("q")  # session that touched each object first, -1 before
-
-    def _blocks_per_object(self, block_tokens: int | None, chained: bool) -> int:
-        wanted = self._options.rechunk
-        if not wanted or wanted == block_tokens:
-            return 1
-        if not block_tokens or wanted % block_tokens:
-            raise InputError(
-                f"not a multiple of the source's block size ({block_tokens or 'none'})",
-                "pass a multiple of it" if block_tokens else "leave it out",
-                subject=wanted,
-                setting="rechunk",
-            )
-        if not (chained or self._options.chain):
-            raise InputError(
-                "an id of this format does not stand for the blocks before it",
-                "add `chain`",
-                subject=wanted,
-                setting="rechunk",
-            )
-        return wanted // block_tokens
 
     def find(self, call: Call) -> list[int]:
         """Return the objects of a call's blocks, in order; new names get new objects."""
@@ -65,8 +42,6 @@ class BlockObjects:
             names = self._chain([(call.scope, block) for block in ids])
         elif len(set(names)) < len(names):
             raise InputError("a block occurs twice in a request", "tell its places apart with `chain`")
-        if self._group > 1:
-            names, tokens = self._coarsen(names, tokens)
         numbers = self._numbers.setdefault(call.scope, {})
         named_tokens = zip(names, tokens, strict=True)
         return [self._find_object(numbers, name, size) for name, size in named_tokens]
@@ -122,12 +97,6 @@ class BlockObjects:
             last = self._links.setdefault((last, name), len(self._links))
             links.append(last)
         return links
-
-    def _coarsen(self, names: Sequence[Hashable], tokens: list[int]) -> tuple[list[Hashable], list[int]]:
-        """Join groups of blocks: each has the name of its last block and the sum of the tokens."""
-        starts = range(0, len(names), self._group)
-        sums = [sum(tokens[start : start + self._group]) for start in starts]
-        return [names[min(start + self._group, len(names)) - 1] for start in starts], sums
 
     def _find_object(self, numbers: dict[Hashable, int], name: Hashable, tokens: int) -> int:
         if name not in numbers:

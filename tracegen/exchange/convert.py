@@ -2,6 +2,7 @@
 
 import hashlib
 import heapq
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
@@ -70,7 +71,7 @@ def import_trace(
             metadata.recipe["replay"] = {"decode": "reread"}
         _record_rows(metadata, rows, licence, importer.counts)
         if block_tokens is not None:
-            metadata.block_tokens = options.rechunk or block_tokens
+            metadata.block_tokens = block_tokens
             metadata.prefix_chained = format_.is_prefix_chained or options.chain
     return metadata
 
@@ -132,8 +133,14 @@ def _find_files(paths: Sequence[Path], pattern: str | None) -> list[Path]:
             files += matching
         else:
             files.append(path)
+    names = {path.name for path in files}
     for path in files:
         check_is_file(path, "a file of this format")
+        segment = re.fullmatch(r"(.*\.)(\d{6})(\.jsonl.*)", path.name)  # of a recording, as Dynamo names them
+        if segment and int(segment[2]):
+            before = f"{segment[1]}{int(segment[2]) - 1:06}{segment[3]}"
+            if before not in names:
+                raise InputError(f"{path} follows {before}, which is missing", "name all segments of the recording")
     if repeated := [path for path, count in Counter(files).items() if count > 1]:
         raise InputError(f"{repeated[0]} is named twice", "name each file once")
     return files

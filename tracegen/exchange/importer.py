@@ -100,7 +100,7 @@ class Importer:
         self._format = format_
         self._options = options
         self._folder = folder
-        self._blocks = BlockObjects(options, block_tokens, self.counts, chained=format_.is_prefix_chained)
+        self._blocks = BlockObjects(options, block_tokens, self.counts)
         self._timeline = Timeline(options, self.counts, from_first_call=format_.is_sorted)
         self._sessions = SessionTable(options, self._timeline, self.counts)
         self._calls = 0
@@ -113,7 +113,7 @@ class Importer:
                 self._enter_scope(call.scope)
                 self._add_request(call, waiting)
                 self._calls += 1
-            # Only now, as a shortened pause, or one from a session's end, may put a request before earlier calls.
+            # Only now, as a delay may put a request after later calls.
             for requests, touches in waiting.read():
                 yield self._finish(requests, touches)
 
@@ -125,11 +125,9 @@ class Importer:
 
     def _add_request(self, call: Call, waiting: WaitingRequests) -> None:
         """Add the request of a call to those that wait, unless it is left out."""
-        # The first call sets the trace's time 0, even if the sample leaves it out.
+        # The first call sets the trace's time 0, even if it has no block and is left out.
         self._timeline.arrival(call)
         session = self._sessions.find(call, self._calls)
-        if session is None:
-            return
         is_length_only = call.blocks is None
         objects = self._add_turn(call, session) if is_length_only else self._blocks.find(call)
         if not objects:

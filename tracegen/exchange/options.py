@@ -18,11 +18,7 @@ class ImportOptions:
     seed: Annotated[int, Meta(ge=0)] = 0  # of jitter, sample, guessed sessions and classes of service
     jitter_s: Seconds = 0  # each session is moved by up to this time, uniformly
     tail: Literal["partial", "full", "drop"] = "partial"  # a last, partial block: as it is, as a full one, left out
-    rechunk: Annotated[int, Meta(ge=0, lt=2**31)] = 0  # tokens of the blocks to make; 0: the source's blocks
     sessions: Literal["guess", "none"] = "guess"  # of requests of known length only that name no session
-    sample_sessions: Annotated[float, Meta(gt=0, le=1)] = 1  # share of the sessions to keep
-    max_idle_gap_s: Annotated[float, Meta(ge=0, le=1e9)] = 0  # longer pauses in a session are cut to this; 0: no limit
-    speedup: Annotated[float, Meta(ge=1e-6, le=1e6)] = 1  # all times are divided by this
     decode_reads: bool | None = None  # none: for length-only traces, not for blocks, whose KV is loaded once
     decode_token_ms: Seconds = 30  # nominal milliseconds to generate a token
     chain: bool = False  # blocks of equal content after different beginnings are different objects

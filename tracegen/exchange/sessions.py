@@ -4,7 +4,6 @@ from bisect import bisect_right, insort
 from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Final
 
 from tracegen.arrays import milliseconds_to_ns, to_ns
@@ -26,7 +25,6 @@ class ImportedSession:
     shift_ns: int  # its jitter
     number: int = -1  # in the trace; -1 before its first request
     user: int = -1  # -1 before its first request
-    saved_ns: int = 0  # sum of the pauses that were shortened
     turns: int = 0  # number of its requests
     start_ns: int = 0  # of its last request
     end_ns: int = 0  # of its last request
@@ -44,19 +42,14 @@ class Timeline:
     def __init__(self, options: ImportOptions, counts: Counter[str], *, from_first_call: bool) -> None:
         self._counts = counts
         self._begin_ns = None if from_first_call else 0  # on the source's clock
-        self._speedup = Fraction(str(options.speedup))
-        self._max_gap_ns = self._scale(to_ns(options.max_idle_gap_s))
         self._token_ns = milliseconds_to_ns(options.decode_token_ms)
         self._user_end_ns: list[int] = []
-
-    def _scale(self, time_ns: int) -> int:
-        return time_ns * self._speedup.denominator // self._speedup.numerator
 
     def arrival(self, call: Call) -> int:
         """Return when a call arrives, without its session's shift; the first may set time 0."""
         if self._begin_ns is None:
             self._begin_ns = call.time_ns
-        return self._scale(call.time_ns - self._begin_ns)
+        return call.time_ns - self._begin_ns
 
     def add_user(self) -> int:
         """Add a user who has had no request; return the number."""
@@ -66,12 +59,14 @@ class Timeline:
     def place(self, call: Call, session: ImportedSession, *, waits_for_user: bool) -> tuple[int, int]:
         """Place a call's request, and make it the last of its session and user; return its start and pause.
 
-        It starts when the source says, moved as its session is; never before the session's last start
-        or with `waits_for_user` the end of the user's last request. The pause is counted from that
-        end; it is 0 if that is later or there is none.
+        It starts when the source says, moved as its session is, or a delay after the end of the user's last
+        request; never before the session's last start or, with `waits_for_user`, that end. The pause is
+        counted from that end; it is 0 if that is later or there is none.
         """
         last_end = self._user_end_ns[session.user]
-        start = self._wanted_start(call, session, last_end)
+        start = self.arrival(call) + session.shift_ns
+        if call.delay_ns is not None and last_end >= 0:
+            start = last_end + call.delay_ns
         earliest = max(session.start_ns, last_end) if waits_for_user else session.start_ns
         self._counts["requests_put_off"] += start < earliest
         start = max(start, earliest)
@@ -82,46 +77,30 @@ class Timeline:
         self._user_end_ns[session.user] = end
         return start, max(0, start - last_end) if last_end >= 0 else 0
 
-    def _wanted_start(self, call: Call, session: ImportedSession, last_end: int) -> int:
-        """Return the start that the source gives, with the session's shift and shortened pauses.
-
-        A delay counts from the end of the user's last request, -1 if there is none.
-        """
-        start = self.arrival(call) + session.shift_ns - session.saved_ns
-        if call.delay_ns is not None and last_end >= 0:
-            start = last_end + self._scale(call.delay_ns)
-        if session.turns and self._max_gap_ns:
-            saved = max(0, start - session.end_ns - self._max_gap_ns)
-            session.saved_ns += saved
-            start -= saved
-        return start
-
 
 class SessionTable:
-    """Finds the session of each call; counts guessed, sampled and restarted sessions."""
+    """Finds the session of each call; counts guessed and restarted sessions."""
 
     def __init__(self, options: ImportOptions, timeline: Timeline, counts: Counter[str]) -> None:
         self._options = options
         self._timeline = timeline
         self._counts = counts
         self._jitter_ns = to_ns(options.jitter_s)
-        self._sessions: dict[Hashable, ImportedSession | None] = {}
+        self._sessions: dict[Hashable, ImportedSession] = {}
         self._users: dict[Hashable, int] = {}
         # Those that a call of known length only may continue, by (tokens held, order of the last call).
         self._open: list[tuple[int, int, ImportedSession]] = []
         self._drawn = 0
         self._admitted = 0
 
-    def find(self, call: Call, order: int) -> ImportedSession | None:
-        """Return the session of a call, which has this place among all, or None if the sample leaves it out."""
+    def find(self, call: Call, order: int) -> ImportedSession:
+        """Return the session of a call, which has this place among all."""
         if call.session is None:
             return self._guess(call, order) or self._add()
         if call.session not in self._sessions:
             self._sessions[call.session] = self._add()
         session = self._sessions[call.session]
-        is_length_only = call.blocks is None
-        is_later = session is not None and is_length_only and session.turns > 0
-        if session and is_later and call.input_tokens <= session.stored_tokens:
+        if call.blocks is None and session.turns and call.input_tokens <= session.stored_tokens:
             # The prompt does not contain the turns before it: nothing of them can be reused.
             self._counts["sessions_begun_anew"] += 1
             session = self._restart(session)
@@ -149,15 +128,10 @@ class SessionTable:
                 return session
         return None
 
-    def _add(self) -> ImportedSession | None:
-        """Draw a new session; None if the sample leaves it out."""
+    def _add(self) -> ImportedSession:
+        """Draw a new session."""
         number = self._drawn
         self._drawn += 1
-        if self._options.sample_sessions < 1:
-            bits = draw(self._options.seed, Purpose.SESSION_KEPT, [number])
-            if not chance(bits, self._options.sample_sessions)[0]:
-                self._counts["sessions_not_sampled"] += 1
-                return None
         shift_ns = 0
         if self._jitter_ns:
             bits = draw(self._options.seed, Purpose.JITTER, [number])
@@ -171,7 +145,6 @@ class SessionTable:
             stream=self._drawn - 1,
             shift_ns=session.shift_ns,
             user=session.user,
-            saved_ns=session.saved_ns,
             start_ns=session.start_ns,
         )
 

@@ -2,7 +2,17 @@
 
 from typing import Final
 
-from tracegen.formats import bailian, fio, kvcache_simulator, mlcommons, mooncake, oracle_general, tables, weka
+from tracegen.formats import (
+    accesses,
+    bailian,
+    dynamo,
+    kvcache_simulator,
+    mlcommons,
+    mooncake,
+    sglang,
+    tables,
+    weka,
+)
 from tracegen.formats.format import Format
 
 FORMATS: Final[dict[str, Format]] = {
@@ -10,12 +20,14 @@ FORMATS: Final[dict[str, Format]] = {
     "bailian": bailian.FORMAT,
     "burstgpt": tables.BURSTGPT,
     "csv": tables.CSV,
-    "fio": fio.FORMAT,
+    "dynamo": dynamo.FORMAT,
+    "fio": accesses.FIO,
     "jsonl": tables.JSONL,
     "kvcache-simulator": kvcache_simulator.FORMAT,
     "mlcommons": mlcommons.FORMAT,
     "mooncake": mooncake.FORMAT,
-    "oracle-general": oracle_general.FORMAT,
+    "oracle-general": accesses.ORACLE_GENERAL,
+    "sglang": sglang.FORMAT,
     "weka": weka.FORMAT,
 }
 """The formats, by their names on the command line."""

@@ -23,7 +23,7 @@ from tracegen.formats.rows import (
     check_block_count,
     parse_block_ids,
     parse_integer,
-    parse_list,
+    parse_typed,
 )
 
 _BLOCK_TOKENS: Final = 512
@@ -58,7 +58,7 @@ def read(rows: Rows) -> Iterator[Call]:
 def _parse_block_tokens(row: Row, blocks: int) -> list[int] | None:
     if row.get("block_tokens") is None:
         return None
-    tokens = parse_list(row, "block_tokens", _BlockTokens)
+    tokens = parse_typed(row, "block_tokens", _BlockTokens)
     if len(tokens) != blocks:
         raise BadRowError("block_tokens", "not one token count per block")
     return tokens

@@ -15,7 +15,7 @@ from datetime import datetime
 from decimal import Decimal
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -23,6 +23,7 @@ import pyarrow as pa
 from tracegen.errors import InputError, check_is_file, quote_value
 from tracegen.progress import Advance
 
+T = TypeVar("T")
 LINE_MAX: Final = 1 << 26  # bytes; the longest real line (1 M blocks of 64-bit ids) is far below
 RATIO_MAX: Final = 1000  # more text than this per compressed byte is a decompression bomb
 RATIO_FROM: Final = 1 << 16  # compressed bytes; shorter files may be more repetitive
@@ -129,7 +130,7 @@ def parse_block_ids(row: Row, name: str = "hash_ids", *, unique: bool = True) ->
         BadRowError: it is not a list of whole numbers from 0 to 2^64 - 1, or an id occurs twice and
             `unique` is true.
     """
-    ids = parse_list(row, name, BlockIds)
+    ids = parse_typed(row, name, BlockIds)
     if max(ids, default=0) >= 2**64:
         raise BadRowError(name, "an id has more than 64 bits")
     if unique and len(set(ids)) != len(ids):
@@ -137,8 +138,8 @@ def parse_block_ids(row: Row, name: str = "hash_ids", *, unique: bool = True) ->
     return ids
 
 
-def parse_list(row: Row, name: str, kind: type[list[int]]) -> list[int]:
-    """Return the list of whole numbers under `name`; a BadRowError says how it differs from its type."""
+def parse_typed(row: Row, name: str, kind: type[T]) -> T:
+    """Return the list or nested object under `name` as a type; a BadRowError says how it differs."""
     try:
         return msgspec.convert(row.get(name), kind)
     except msgspec.ValidationError as error:

@@ -24,7 +24,7 @@ def test_no_file_to_read(tmp_path: Path, format_: str) -> None:
 @pytest.mark.parametrize("format_", IMPORTS)
 @pytest.mark.parametrize("content", ["", "\n \n\r\n", "\ufeff"])
 def test_an_empty_file(file: Path, format_: str, content: str) -> None:
-    if format_ in GOOD:  # of rows it has none: what that means is for the import to say
+    if format_ not in (*HEADERS, "weka"):  # of rows it has none: what that means is for the import to say
         assert read(format_, file, content, skip_bad=True) == []
         return
     with pytest.raises(InputError, match=r"no column|not JSON"):

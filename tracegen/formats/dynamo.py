@@ -1,0 +1,129 @@
+"""Dynamo's request traces, dynamo.request.trace.v1 (JSONL), one file or numbered segments.
+
+A record, perhaps below `event`, is written when its request ends. Fields: event_type (a request is a request_end),
+event_time_unix_ms, agent_context (session_id, parent_session_id), and below request: request_id, request_received_ms,
+total_time_ms, output_tokens, replay (trace_block_size, input_length, and input_sequence_hashes: 64 bits, chained, also
+of a partial last block). Source, at revision 04daeb0: lib/data-gen/src/request_trace of
+https://github.com/ai-dynamo/dynamo
+
+A request waits for the last one of its session, as in Dynamo's own replay; the pause between holds the tools' time.
+A sub-agent whose requests never overlap those of its caller's user is of that user, so that its caller waits for it.
+"""
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+from tracegen.formats.format import Format
+from tracegen.formats.rows import (
+    BadRowError,
+    Call,
+    Row,
+    Rows,
+    check_block_count,
+    parse_block_ids,
+    parse_integer,
+    parse_name,
+    parse_nanoseconds,
+    parse_typed,
+)
+
+_MS: Final = 10**6  # nanoseconds
+_SCHEMA: Final = "dynamo.request.trace.v1"
+_LEFT_OUT: Final = ("request_payload", "tool_start", "tool_end", "tool_error")
+
+
+class _Turn(NamedTuple):
+    """A request, its time in ns, and the session that called its own."""
+
+    start_ns: int
+    end_ns: int
+    caller: Hashable
+    call: Call
+
+
+def read(rows: Rows) -> Iterator[Call]:
+    """Yield the requests of a file in order of time, each with the pause since its user's last one."""
+    turns = sorted(_read_turns(rows), key=_by_time)
+    users = _find_users(turns, rows)
+    ends: dict[Hashable, int] = {}
+    for turn in turns:
+        user = users[turn.call.session]
+        turn.call.user = user
+        if user in ends:
+            turn.call.delay_ns = max(0, turn.start_ns - ends[user])
+        ends[user] = max(turn.end_ns, ends.get(user, 0))
+        yield turn.call
+
+
+def _by_time(turn: _Turn) -> tuple[int, int]:
+    return turn.start_ns, turn.end_ns
+
+
+def _read_turns(rows: Rows) -> Iterator[_Turn]:
+    for line, row in rows.objects():
+        with rows.row(line):
+            record = row if row.get("event") is None else parse_typed(row, "event", dict[str, Any])
+            kind = record.get("event_type")
+            if record.get("schema") != _SCHEMA or kind not in ("request_end", *_LEFT_OUT):
+                raise BadRowError("event_type", f"{kind!r:.40} is unknown, or the schema is not {_SCHEMA}")
+            if kind == "request_end":
+                yield _parse_turn(record, rows)
+            else:
+                rows.left_out[kind] += 1
+
+
+def _parse_turn(record: Row, rows: Rows) -> _Turn:
+    request = parse_typed(record, "request", dict[str, Any])
+    agent = {} if record.get("agent_context") is None else parse_typed(record, "agent_context", dict[str, Any])
+    start = parse_nanoseconds(request, "request_received_ms", unit=_MS)
+    end = parse_nanoseconds(record, "event_time_unix_ms", unit=_MS)
+    if request.get("total_time_ms") is not None:
+        end = start + parse_nanoseconds(request, "total_time_ms", unit=_MS)
+    call = _parse_prompt(parse_typed(request, "replay", dict[str, Any]), rows)
+    call.time_ns = start
+    call.output_tokens = parse_integer(request, "output_tokens")
+    call.session = parse_name({**request, **agent}, "session_id", "request_id")
+    if call.session is None:
+        raise BadRowError("request_id", "missing")
+    return _Turn(start, end, parse_name(agent, "parent_session_id"), call)
+
+
+def _parse_prompt(replay: Row, rows: Rows) -> Call:
+    """Parse the blocks of a prompt; a request without them is refused, because the trace would be of two kinds."""
+    size = parse_integer(replay, "trace_block_size", least=1)
+    if rows.block_tokens not in (None, size):
+        raise BadRowError("trace_block_size", f"{size}, but rows before had {rows.block_tokens}")
+    tokens = parse_integer(replay, "input_length")
+    blocks = parse_block_ids(replay, "input_sequence_hashes")
+    check_block_count(len(blocks), tokens, size, tail=True)
+    rows.block_tokens = size
+    return Call(time_ns=0, input_tokens=tokens, output_tokens=0, blocks=blocks)
+
+
+def _overlap(turn: _Turn, after: _Turn) -> bool:
+    return turn.end_ns > after.start_ns and turn.call.session != after.call.session
+
+
+def _find_users(turns: Sequence[_Turn], rows: Rows) -> dict[Hashable, Hashable]:
+    """Return the user of each session, named by its first; count sub-agents that run alongside those of theirs."""
+    sessions = defaultdict(list)
+    for turn in turns:
+        sessions[turn.call.session].append(turn)
+    users: dict[Hashable, Hashable] = {}
+    work: dict[Hashable, list[_Turn]] = {}  # of each user
+    for session, its in sessions.items():
+        user = users.get(its[0].caller, session)
+        both = sorted([*work.get(user, []), *its], key=_by_time)
+        if any(map(_overlap, both, both[1:])):
+            rows.left_out["parallel_sub_agents"] += 1
+            user = session
+            both = its
+        work[user] = both
+        users[session] = user
+    return users
+
+
+FORMAT: Final = Format(
+    read=read, is_prefix_chained=True, time_unit="ms", has_global_ids=True, folder_pattern="*.jsonl*"
+)
