@@ -121,10 +121,7 @@ def test_a_slice_that_deletes_an_object_before_storing_it_is_refused(tmp_path: P
 
 def test_the_commands_derive_equal_traces(run: Run, tmp_path: Path, demo_trace: Path) -> None:
     run("tracegen", "generate", DEMO, "--jobs", 2, "-o", tmp_path / "jobs.parquet")
-    assert "Equal: " in run("tracegen", "diff", tmp_path / "jobs.parquet", demo_trace).stdout
+    assert (tmp_path / "jobs.parquet").read_bytes() == demo_trace.read_bytes()
     run("tracegen", "slice", demo_trace, "--users", "3:6", "--time", ":40", "-o", tmp_path / "s.parquet")
     run("tracegen", "scale", tmp_path / "s.parquet", "--users", 2, "-o", tmp_path / "x.parquet")
     assert "valid" in run("tracegen", "validate", tmp_path / "x.parquet").stdout
-    unlike = run("tracegen", "diff", tmp_path / "s.parquet", demo_trace, ok=False)
-    assert unlike.returncode == 1
-    assert "first difference is in row" in unlike.stdout
