@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from tracegen.formats import accesses, block_rows, dynamo, mlcommons, mooncake, sglang, tables, weka
+from tracegen.formats import accesses, block_rows, dynamo, mlcommons, mooncake, otel, recordings, sglang, tables, weka
 from tracegen.formats.format import Format
 
 FORMATS: Final[dict[str, Format]] = {
@@ -14,10 +14,13 @@ FORMATS: Final[dict[str, Format]] = {
     "fio": accesses.FIO,
     "jsonl": tables.JSONL,
     "kvcache-simulator": block_rows.KVCACHE_SIMULATOR,
+    "lmcache": recordings.LMCACHE,
     "mlcommons": mlcommons.FORMAT,
     "mooncake": mooncake.FORMAT,
     "oracle-general": accesses.ORACLE_GENERAL,
+    "otel": otel.FORMAT,
     "sglang": sglang.FORMAT,
+    "vllm-events": recordings.VLLM_EVENTS,
     "weka": weka.FORMAT,
 }
 """The formats, by their names on the command line."""
