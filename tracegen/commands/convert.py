@@ -71,9 +71,12 @@ Each FORMAT with an example; ShareGPT's is a source of `tracegen generate`:
   dynamo             captures/
   jsonl              log.jsonl --columns ids=prompt_token_ids,time=created
   kvcache-simulator  trace.jsonl
+  lmcache            lookup_hashes_20260401_143025_000000.jsonl
   mlcommons          io.csv.zst --bytes-per-token 131072
   mooncake           conversation_trace.jsonl --jitter 3
+  otel               spans.jsonl
   sglang             hicache.jsonl --bytes-per-token 131072
+  vllm-events        events.jsonl
   weka               conversations/
 """
 

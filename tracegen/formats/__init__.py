@@ -1,33 +1,26 @@
-"""Formats of other labs, one module each; a new format is a module and a line in FORMATS."""
+"""Formats of other labs, one module for each family; a new format is a module and a line in FORMATS."""
 
 from typing import Final
 
-from tracegen.formats import (
-    accesses,
-    bailian,
-    dynamo,
-    kvcache_simulator,
-    mlcommons,
-    mooncake,
-    sglang,
-    tables,
-    weka,
-)
+from tracegen.formats import accesses, block_rows, dynamo, mlcommons, mooncake, otel, recordings, sglang, tables, weka
 from tracegen.formats.format import Format
 
 FORMATS: Final[dict[str, Format]] = {
     "azure": tables.AZURE,
-    "bailian": bailian.FORMAT,
+    "bailian": block_rows.BAILIAN,
     "burstgpt": tables.BURSTGPT,
     "csv": tables.CSV,
     "dynamo": dynamo.FORMAT,
     "fio": accesses.FIO,
     "jsonl": tables.JSONL,
-    "kvcache-simulator": kvcache_simulator.FORMAT,
+    "kvcache-simulator": block_rows.KVCACHE_SIMULATOR,
+    "lmcache": recordings.LMCACHE,
     "mlcommons": mlcommons.FORMAT,
     "mooncake": mooncake.FORMAT,
     "oracle-general": accesses.ORACLE_GENERAL,
+    "otel": otel.FORMAT,
     "sglang": sglang.FORMAT,
+    "vllm-events": recordings.VLLM_EVENTS,
     "weka": weka.FORMAT,
 }
 """The formats, by their names on the command line."""

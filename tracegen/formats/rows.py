@@ -207,6 +207,7 @@ class Rows:
         self.skipped = Counter[str]()  # bad rows, by kind
         self.left_out = Counter[str]()  # good rows that are not requests, by kind
         self.line = 0  # read last
+        self.unit = "line"  # what is numbered
         self.block_tokens: int | None = None  # if the file says so itself
         self._is_cut = False  # whether the line read last has no end
         self._skip_bad = skip_bad
@@ -233,7 +234,7 @@ class Rows:
 
     def refuse(self, problem: str, remedy: str, line: int | None = None) -> InputError:
         """Make the error of a file that no skipped row would mend, such as one whose recorder dropped events."""
-        return InputError(problem, remedy, subject=f"{self.path}, line {line or self.line}")
+        return InputError(problem, remedy, subject=f"{self.path}, {self.unit} {line or self.line}")
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
         """Yield (number from 1, bytes without the end) of every line that is not blank.
@@ -244,7 +245,7 @@ class Rows:
         """
         held = bytearray()
         number = 0
-        for part in chain(self._chunks(), [None]):
+        for part in chain(self.chunks(), [None]):
             self._is_cut = part is None and bool(held)
             chunk = part or b"\n"
             if b"\n" not in chunk:
@@ -260,6 +261,12 @@ class Rows:
                 if line.strip():
                     self.line = number
                     yield number, line
+
+    def take_block_tokens(self, name: str, tokens: int) -> None:
+        """Take the tokens of a block from the field `name`; a BadRowError says that rows before had others."""
+        if tokens < 1 or self.block_tokens not in (None, tokens):
+            raise BadRowError(name, f"{tokens} is below 1, or is not {self.block_tokens} as before")
+        self.block_tokens = tokens
 
     def objects(self) -> Iterator[tuple[int, dict[str, Any]]]:
         """Yield (line, object) of a file of JSON objects, one a line; other lines are bad rows."""
@@ -277,7 +284,7 @@ class Rows:
         self.line = 1
         chunks = []
         size = 0
-        for chunk in self._chunks():
+        for chunk in self.chunks():
             chunks.append(chunk)
             size += len(chunk)
             if size > most:
@@ -309,7 +316,7 @@ class Rows:
                     raise BadRowError("number of columns", reason)
                 yield number, TextFields(zip(names, values, strict=True))
 
-    def _chunks(self) -> Iterator[bytes]:
+    def chunks(self) -> Iterator[bytes]:
         """Yield the decompressed bytes of the file."""
         check_is_file(self.path, "a file of this format")
         codec = {".gz": "gzip", ".zst": "zstd"}.get(self.path.suffix)

@@ -213,13 +213,6 @@ def test_the_table_holds_every_format() -> None:
 
     for command, names in ((import_, IMPORTS), (export, EXPORTS)):
         assert all(name in (command.help or "") for name in names)
-    lengths = {"azure", "burstgpt", "csv", "jsonl"}
-    assert set(IMPORTS) == lengths | {
-        "mooncake",
-        "bailian",
-        "dynamo",
-        "weka",
-        "mlcommons",
-        "kvcache-simulator",
-        "sglang",
-    }
+    tables = {"azure", "burstgpt", "csv", "jsonl"}
+    engines = {"dynamo", "lmcache", "otel", "sglang", "vllm-events"}
+    assert set(IMPORTS) == {*tables, *engines, "mooncake", "bailian", "weka", "mlcommons", "kvcache-simulator"}

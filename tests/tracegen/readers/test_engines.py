@@ -1,4 +1,4 @@
-"""Records of engines: files worked by hand from the page of their format, and what is wrong with others."""
+"""Records of engines: files that they wrote or that were worked by hand from their page, and what is wrong with others."""
 
 import json
 from copy import deepcopy
@@ -64,13 +64,13 @@ def test_sglang_counts_pages_by_their_bytes_and_refuses_half_a_restore(tmp_path:
 @pytest.mark.parametrize(("format_", "place", "value", "reason"), BAD)
 def test_a_wrong_record_is_refused_or_counted(file: Path, format_: str, place: str, value: Any, reason: str) -> None:
     good = [json.loads(line) for line in (FILES / f"{format_}.jsonl").read_text().splitlines()]
-    first = next(row for row in good if "request" in row or row.get("kind") == "read")
+    first = next((row for row in good if "request" in row or row.get("kind") == "read"), good[0])
     bad = deepcopy(first)
     inner = bad
     *parts, last = place.split(".")
     for part in parts:
-        inner = inner[part]
-    inner[last] = value
+        inner = inner[int(part) if isinstance(inner, list) else part]
+    inner[int(last) if isinstance(inner, list) else last] = value
     with pytest.raises(InputError, match=rf"{file}, line 2: {reason}"):
         read(format_, file, jsonl(first, bad))
     found, rows = read_rows(format_, file, jsonl(*good[:1], bad, *good[1:]), skip_bad=True)
