@@ -35,8 +35,3 @@ def say_ratios(claims: Mapping[str, Sequence[tuple[str, str]]], remarks: Iterabl
 def say_limit(what: str, goal: str, place: str, beyond: Iterable[str] = ()) -> str:
     """Say how far a goal is met: "The P95 is within 200 ms up to 4 users; 512 ms at 8 users."."""
     return "; ".join([f"The {what} is within {goal} {place}", *beyond]) + "."
-
-
-def say_curve(what: str, points: Iterable[tuple[str, str]]) -> str:
-    """Say values along a curve: "The P95 is 3 ms at 1 user, 9 ms at 8 users."."""
-    return f"The {what} is {', '.join(f'{value} at {place}' for value, place in points)}."

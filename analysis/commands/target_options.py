@@ -22,13 +22,6 @@ _TARGET_FLAGS: Final = (
         help=f"Target of the time to first byte, by class. Default: {_QOS_MS}.",
     ),
     click.option(
-        "--qos-ms-per-gib",
-        type=Quantity(MILLISECONDS, low=0),
-        default=_DEFAULT.qos_ms_per_gib,
-        metavar="MS",
-        help="Time added to the target per GiB moved before the first token. Default: 0.",
-    ),
-    click.option(
         "--tier-gib-s",
         multiple=True,
         metavar="TIER=READ,WRITE",
@@ -56,7 +49,6 @@ def target_options(command: Callable[..., Any]) -> Callable[..., Any]:
     def with_targets(
         *args: Any,
         qos_ms: str | None,
-        qos_ms_per_gib: float,
         tier_gib_s: tuple[str, ...],
         tbw: float | None,
         drive_tb: float | None,
@@ -64,7 +56,6 @@ def target_options(command: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         targets = Targets(
             qos_ms=_DEFAULT.qos_ms | ({} if qos_ms is None else _parse_classes(qos_ms)),
-            qos_ms_per_gib=qos_ms_per_gib,
             tier_gib_s=_parse_tiers(tier_gib_s),
             tbw=tbw,
             drive_tb=drive_tb,

@@ -17,9 +17,7 @@ from analysis.log.columns import (
     PROMPT,
     READS,
     SERVED,
-    SIZE,
     STAMPS,
-    is_move,
     waited,
 )
 from analysis.log.quantiles import ascending
@@ -47,8 +45,7 @@ def sum_by_request(stretches: Sequence[pl.LazyFrame], token_ns: int, *, timed: b
         - if `timed`: io_ns, the time in which any of its moves was executed; queue_ns, the rest of
           the time in which any was in the queue; plan_wait_ns, the rest of the time in which any
           waited for the plan;
-        - sums over its moves: generation_ns, {cause}_wait_ns, blocked_ns, and prefill_bytes, the
-          bytes moved before its first token;
+        - sums over its moves: generation_ns, {cause}_wait_ns, and blocked_ns;
         - sums over its moves after the warm-up: reads, hits, prompt_tokens, and prompt_hit_tokens
           (of them, those that hit).
     """
@@ -76,7 +73,6 @@ def _aggregates(token_ns: int) -> dict[str, dict[str, pl.Expr]]:
     own = ~FOR_OTHERS
     steady = ~col("warmup")
     prefill = col("phase") == "prefill"
-    moved = OK & is_move("hit", "promote", "store")
     tokens = col("tokens").cast(pl.Int64)
     generation = col("new_tokens").cast(pl.Int64) * token_ns
     return {
@@ -98,7 +94,6 @@ def _aggregates(token_ns: int) -> dict[str, dict[str, pl.Expr]]:
             "hits": OK & SERVED & prefill & steady,
             "prompt_tokens": tokens * (PROMPT & steady),
             "prompt_hit_tokens": tokens * (PROMPT & OK & SERVED & steady),
-            "prefill_bytes": SIZE * (prefill & moved),
         },
     }
 

@@ -7,7 +7,7 @@ from typing import Final
 import polars as pl
 from polars import col
 
-from analysis.log.columns import CAUSES, GIB
+from analysis.log.columns import CAUSES
 from analysis.log.counted import REQUEST_TIMES
 from analysis.log.log import Log
 from analysis.log.quantiles import STATS
@@ -104,21 +104,18 @@ def _causes(log: Log) -> pl.LazyFrame:
 
 
 def qos(log: Log) -> pl.LazyFrame:
-    """Latency of QoS classes; targets 50, 100 and 1,000 ms, or `qos_ms` and `qos_ms_per_gib`.
+    """Latency of QoS classes; targets 50, 100 and 1,000 ms, or `qos_ms`.
 
     {qos}_requests: requests of the class. The other metrics are null under pace asap, which times
         no requests.
     {qos}_ttfb_p95_ms: P95 of the class' time to first byte.
-    {qos}_compliance: share of the class' requests with ttfb ≤ target + ms per GiB × GiB moved
-        before the first token.
+    {qos}_compliance: share of the class' requests with ttfb ≤ target.
     """
-    targets = log.targets
-    allowed_ms = targets.qos_ms_per_gib * col("prefill_bytes") / GIB
     ttfb_ms = (REQUEST_TIMES["ttfb"] if log.timed else pl.lit(None, pl.Int64)) / 1e6
     kept, counts = {}, {}
     for code, name in enumerate(ENUMS["qos"]):
         own = col("qos") == code
-        kept[f"{name}_compliance"] = (ttfb_ms <= targets.qos_ms[name] + allowed_ms).filter(own).mean()
+        kept[f"{name}_compliance"] = (ttfb_ms <= log.targets.qos_ms[name]).filter(own).mean()
         counts[f"{name}_requests"] = own.sum().cast(pl.Int64)
     known = {name: pl.lit(value, pl.Float64) for name, value in _first_bytes(log.waits[0]).items()}
     met = log.complete_requests("ttfb", "qos").select(**kept)

@@ -16,7 +16,7 @@ from replayer.schema import to_plain
 from tracegen.schema import ENUMS
 from views.answer import Axis, Chart, Figure, Rule
 from views.numbers import format_number, format_value
-from views.sentences import say_curve, say_limit
+from views.sentences import say_limit
 from views.text import list_figure
 
 LoadAxis = Literal["speedup", "users"]
@@ -27,6 +27,7 @@ RATE: Final = "requests_per_s"
 PERCENTILES: Final = {"P50": "ttfb_p50_ms", "P95": WAIT, "P99": "ttfb_p99_ms"}
 _WAIT: Final = "storage part of TTFT"
 _TITLES: Final[dict[LoadAxis, str]] = {"speedup": "speed-up of the trace's requests", "users": "users"}
+_UNJUDGED: Final = f"No class of requests has a P95 of the {_WAIT} at any load"
 # Loads that span at least this factor have a log scale.
 _LOG_FROM: Final = 4
 # Most curves that are put in words; the chart has all.
@@ -110,8 +111,7 @@ class LoadCurves:
         axis: the condition that is the load.
         curves: in the order of their first runs.
         runs: the number of their runs, with those that are not valid.
-        targets: the target in ms of each class that has requests; none if targets depend on the
-            bytes moved.
+        targets: the target in ms of each class that has requests.
     """
 
     axis: LoadAxis
@@ -120,7 +120,7 @@ class LoadCurves:
     targets: dict[str, float]
 
     def find_limit(self, curve: LoadCurve) -> LoadLimit | None:
-        """Find the target of a curve that is missed first; None without targets."""
+        """Find the target of a curve that is missed first; None if no class has a P95 at any load."""
         limits = []
         for name, target in self.targets.items():
             metric = f"{name}_{WAIT}"
@@ -151,9 +151,8 @@ def find_load(data: Gathered) -> LoadCurves | None:
             names = _name_curves([own for own, _ in found])
             curves = [LoadCurve(name, points) for name, (_, points) in zip(names, found, strict=True)]
             trials = [trial for curve in curves for point in curve.points for trial in point.trials]
-            targets = {} if data.targets.qos_ms_per_gib else data.targets.qos_ms
             asked = (name for name in ENUMS["qos"] if summarise_metric(f"{name}_{WAIT}", trials).n)
-            bounds = {name: targets[name] for name in asked if name in targets}
+            bounds = {name: data.targets.qos_ms[name] for name in asked}
             return LoadCurves(axis, curves, sum(len(own) for own, _ in found), bounds)
     return None
 
@@ -211,9 +210,7 @@ def describe_curves(found: LoadCurves) -> str:
     first = found.curves[0]
     limits = [(curve, limit) for curve in found.curves if (limit := found.find_limit(curve))]
     if not limits:
-        ends = (first.points[0], first.points[-1])
-        points = [(_say_mean(end, WAIT), found.name_load(end.load)) for end in ends]
-        return say_curve(f"P95 of the {_WAIT}", points)
+        return f"{_UNJUDGED}."
     places = []
     for curve, limit in limits[:_NAMED]:
         place = "at no load"
@@ -257,8 +254,7 @@ def list_load_figures(found: LoadCurves) -> list[Figure]:
 def _make_limit(found: LoadCurves, curve: LoadCurve, label: str) -> Figure:
     limit = found.find_limit(curve)
     if limit is None:
-        why = "targets that depend on the bytes moved are not judged here"
-        return Figure(name="highest_load", label=label, value=None, note=why)
+        return Figure(name="highest_load", label=label, value=None, note=_UNJUDGED)
     return Figure(
         name="highest_load",
         label=label,

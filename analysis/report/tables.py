@@ -309,9 +309,7 @@ def _list_claims(data: Gathered) -> Table:
     is_predicted = any(summary.prediction is not None for summary in data.summaries)
     targets = data.targets
     listed = ", ".join(f"{name} {format_number(ms)} ms" for name, ms in targets.qos_ms.items())
-    more = targets.qos_ms_per_gib
-    extra = f", and {format_number(more)} ms more per GiB moved before it" if more else ""
-    goal = f"Targets: {listed} to the first byte for 95% of a class's requests{extra}."
+    goal = f"Targets: {listed} to the first byte for 95% of a class's requests."
     notes = [*([_OF_PREDICTIONS] if is_predicted else []), *_CLAIMS, goal]
     return Table(title=MEANING, columns=(), rows=(), notes=notes)
 

@@ -27,11 +27,11 @@ MOVES = {
 }  # fmt: skip
 DATA = Path(__file__).parent.parent.parent / "data"
 GOLDEN_TARGETS: Numbers = {
-    "qos_ms_per_gib": 100.0, "tier_gib_s": {"nvme": (6.5, 4.0), "cpu": (20.0, 15.0)},
+    "tier_gib_s": {"nvme": (6.5, 4.0), "cpu": (20.0, 15.0)},
     "tbw": 600.0, "drive_tb": 3.84,
 }  # fmt: skip
 DEFAULTS: Numbers = {
-    "qos_ms": {"interactive": 50.0, "responsive": 100.0, "batch": 1000.0}, "qos_ms_per_gib": 0.0, "tbw": None,
+    "qos_ms": {"interactive": 50.0, "responsive": 100.0, "batch": 1000.0}, "tbw": None,
     "tier_gib_s": {}, "drive_tb": None,
 }  # fmt: skip
 

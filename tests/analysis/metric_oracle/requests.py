@@ -59,11 +59,6 @@ class Request:
         ends += [self.cut_ns] if self.is_open("ttfb") else []
         return max(ends) - self.first("due_ns") if ends else None
 
-    def prefill_bytes(self) -> int:
-        """Moved before the first token: rows of misses and bypasses name an object and move nothing."""
-        moved = col("is_ok") & col("move").is_in(["hit", "promote", "store"])
-        return int(self.own.filter(moved, phase="prefill")["size_bytes"].sum())
-
 
 def all_requests(facts: Facts) -> list[Request]:
     """Those with rows of their own, and those that never began."""

@@ -134,7 +134,6 @@ CASES: dict[str, Callable[[Path], Path]] = {
 
 HELD = {
     "qos_ms": {"interactive": 3.0, "responsive": 400.0, "batch": 1500.0},
-    "qos_ms_per_gib": 1e6,
     "tier_gib_s": {"nvme": (6.5, 4.0), "gpu": (600.0, 500.0)},
     "tbw": 600.0,
     "drive_tb": 3.84,

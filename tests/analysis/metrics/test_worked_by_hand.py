@@ -12,11 +12,12 @@ from tests.analysis.metrics.shared_logs import by_hand
 from tests.support.logs import write_run
 
 GIB = 2**30
+QOS_MS = {"interactive": 1200.0, "responsive": 100.0, "batch": 1000.0}
 
 
 def test_a_case_worked_by_hand(tmp_path: Path) -> None:
     place = write_run(tmp_path / "run", by_hand(), token_ms=100.0)
-    held = Targets(qos_ms_per_gib=1600.0, tier_gib_s={"nvme": (1.0, 2.0), "cpu": (4.0, 4.0)}, tbw=1.0, drive_tb=2.0)
+    held = Targets(qos_ms=QOS_MS, tier_gib_s={"nvme": (1.0, 2.0), "cpu": (4.0, 4.0)}, tbw=1.0, drive_tb=2.0)
     found = summary.summarise(place, targets=held).to_json()
     assert_same(
         found,
@@ -57,7 +58,7 @@ def test_a_case_worked_by_hand(tmp_path: Path) -> None:
             "e2e_mean_ms": (3000 + 9000) / 2,
             # 3000 − 1500 − 500 − 1000; 9000 − 3000 − 3000 − 2500
             "other_mean_ms": (0 + 500) / 2,
-            # 1 s of 50 ms + 1 GiB; 7 s of 1 s + 3 GiB that moved, the miss's 0.5 did not
+            # 1 s of 1.2 s; 7 s of 1 s
             "interactive_requests": 1, "interactive_compliance": 1.0, "batch_requests": 1, "batch_compliance": 0.0,
             "responsive_requests": 0, "responsive_compliance": None,
             # nothing was due from 7 to 8

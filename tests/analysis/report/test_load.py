@@ -57,10 +57,10 @@ def test_the_class_that_misses_first_is_the_answer() -> None:
     assert {rule.y for rule in draw_load(find(data)).rules} == {50.0, 1000.0}
 
 
-def test_targets_that_grow_with_the_bytes_judge_nothing() -> None:
-    data = gathered_of(loaded(1, 10.0), loaded(2, 500.0), targets=Targets(qos_ms_per_gib=5.0))
-    assert describe(data) == f"{TIME} is 10 ms at speed-up 1, 500 ms at speed-up 2."
-    assert list_load_figures(find(data))[0].value is None
+def test_classes_without_a_percentile_have_no_knee() -> None:
+    found = find(gathered_of(*(loaded(load, 10.0, interactive_ttfb_p95_ms=None) for load in (1, 2))))
+    assert describe_curves(found) == "No class of requests has a P95 of the storage part of TTFT at any load."
+    assert list_load_figures(found)[0].value is None
 
 
 @pytest.mark.parametrize("late", [(), (4, 8), (1, 2, 4, 8)])
