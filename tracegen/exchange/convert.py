@@ -129,7 +129,7 @@ def _find_files(paths: Sequence[Path], pattern: str | None) -> list[Path]:
         if path.is_dir() and pattern:
             matching = sorted(path.glob(pattern))
             if not matching:
-                raise InputError(f"{path} is a folder without {pattern}", "name conversations")
+                raise InputError(f"{path} is a folder without {pattern}", "name files of this format")
             files += matching
         else:
             files.append(path)

@@ -101,8 +101,15 @@ def _parse_prompt(replay: Row, rows: Rows) -> Call:
     return Call(time_ns=0, input_tokens=tokens, output_tokens=0, blocks=blocks)
 
 
-def _overlap(turn: _Turn, after: _Turn) -> bool:
-    return turn.end_ns > after.start_ns and turn.call.session != after.call.session
+def _has_overlap(turns: Sequence[_Turn], session: Hashable) -> bool:
+    """Return whether a request of the session runs at a time with one of the others."""
+    ends = {True: 0, False: 0}  # of the session's requests, and of others
+    for turn in turns:
+        is_own = turn.call.session == session
+        if turn.start_ns < ends[not is_own]:
+            return True
+        ends[is_own] = max(ends[is_own], turn.end_ns)
+    return False
 
 
 def _find_users(turns: Sequence[_Turn], rows: Rows) -> dict[Hashable, Hashable]:
@@ -115,7 +122,7 @@ def _find_users(turns: Sequence[_Turn], rows: Rows) -> dict[Hashable, Hashable]:
     for session, its in sessions.items():
         user = users.get(its[0].caller, session)
         both = sorted([*work.get(user, []), *its], key=_by_time)
-        if any(map(_overlap, both, both[1:])):
+        if _has_overlap(both, session):
             rows.left_out["parallel_sub_agents"] += 1
             user = session
             both = its

@@ -30,9 +30,10 @@ RATIO_FROM: Final = 1 << 16  # compressed bytes; shorter files may be more repet
 DECODE_BATCH: Final = 32  # tokens generated per decode read
 _CHUNK: Final = 1 << 20
 _CUT: Final = ("not JSON", "number of columns", "not CSV")  # what a row is whose end is missing
-_OWN_LOG: Final = "docs/your-own-log.md makes one of any log"
+_OWN_LOG: Final = "csv and jsonl with `columns` read any log: docs/your-own-log.md"
 _DATE: Final = re.compile(r"(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)?", re.ASCII)
 _EPOCH: Final = datetime.fromisoformat("1970-01-01T00:00:00Z")
+_UNITS: Final = {1: "ns", 10**6: "ms", 10**9: "s"}
 TIME_MAX: Final = 1 << 62  # nanoseconds, 146 years: sums of two times stay within 64 bits
 BlockIds = list[Annotated[int, msgspec.Meta(ge=0)]]
 TOKENS_MAX: Final = 1 << 28  # per request: over 100 times the longest context there is
@@ -93,7 +94,7 @@ def parse_nanoseconds(row: Row, *names: str, unit: int) -> int:
     name, value = _first_value(row, names)
     number = _parse_decimal(row, name, value) * unit
     if not 0 <= number < TIME_MAX:
-        raise BadRowError(name, f"{quote_value(value)} is negative or too large for a time")
+        raise BadRowError(name, f"{quote_value(value)} is negative or too large for a time in {_UNITS[unit]}")
     return int(number.to_integral_value())
 
 

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from tests.support.command_line import Run
 from tests.support.imports import imported, ops
@@ -75,3 +77,33 @@ def test_a_wrong_record_is_refused_or_counted(file: Path, format_: str, place: s
         read(format_, file, jsonl(first, bad))
     found, rows = read_rows(format_, file, jsonl(*good[:1], bad, *good[1:]), skip_bad=True)
     assert (len(found), rows.skipped.total()) == (len(CALLS[format_]["calls"]), 1)
+
+
+times = st.tuples(st.integers(0, 30), st.integers(0, 9))
+work = st.lists(st.tuples(st.sampled_from("abcd"), times), min_size=1, max_size=12)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@given(work=work, callers=st.dictionaries(st.sampled_from("bcd"), st.sampled_from("abc"), max_size=3))
+def test_users_of_dynamo_do_one_thing_at_a_time(
+    file: Path, work: list[tuple[str, tuple[int, int]]], callers: dict[str, str]
+) -> None:
+    """Of a session apart from its caller, a request overlaps one of the caller's user."""
+    first = json.loads((FILES / "dynamo.jsonl").read_text().splitlines()[0])
+    spans: dict[str, list[tuple[int, int]]] = {}
+    rows = []
+    for number, (session, (start, took)) in enumerate(work):
+        spans.setdefault(session, []).append((start, start + took))
+        agent = {"session_id": session, "parent_session_id": callers.get(session)}
+        request = first["request"] | {"request_id": str(number), "request_received_ms": start, "total_time_ms": took}
+        rows.append(first | {"agent_context": agent, "request": request})
+    users = {call.session: call.user for call in read("dynamo", file, jsonl(*rows))}
+
+    def overlap(one: str, other: str) -> bool:
+        return any(a < d and c < b for a, b in spans[one] for c, d in spans[other])
+
+    for one, user in users.items():
+        assert not any(overlap(one, other) for other in users if users[other] == user and other != one)
+        caller = callers.get(one)
+        if user == one and caller in users and min(spans[caller]) < min(spans[one]) and caller != one:
+            assert any(overlap(one, other) for other in users if users[other] == users[caller])
