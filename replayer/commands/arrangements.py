@@ -3,11 +3,11 @@
 import click
 
 from replayer.arrangements.loading import load_arrangement, read_shipped, shipped_names
-from tracegen.console.commands import Name, command
+from tracegen.console.commands import command
 
 
 @command(epilog="Example: replayer arrangements lmcache")
-@click.argument("name", required=False, type=Name(shipped_names))
+@click.argument("name", required=False)
 def arrangements(name: str | None) -> None:
     """List the arrangements that ship, or print one as TOML.
 

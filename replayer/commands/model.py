@@ -11,7 +11,7 @@ from replayer.options.command_line import group_options
 from replayer.options.groups import make_options
 from replayer.options.plan_groups import ModelOptions
 from tracegen.console.answers import AnswerOutput, answer_options
-from tracegen.console.commands import Name, command
+from tracegen.console.commands import NAME_OR_FILE, command
 from tracegen.errors import format_count
 from views.answer import Answer, Cell, Column, Figure, Table
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @command(epilog="Example: replayer model gpt-oss-120b --tensor-parallel 2")
-@click.argument("name", required=False, metavar="[NAME|FILE]", type=Name(lambda: MODELS))
+@click.argument("name", required=False, metavar="[NAME|FILE]", type=NAME_OR_FILE)
 @group_options(ModelOptions, without=("model",), flags=("tensor_parallel", "pipeline_parallel"))
 @answer_options(example="-o model.html", content="the groups and the bytes")
 def model(

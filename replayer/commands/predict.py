@@ -23,7 +23,7 @@ from tracegen.console.commands import command, option_group
 @group_options(*PLAN_GROUPS, SpanOptions)
 @config_options
 @profile_options(
-    "Whose times to use: a drive that ships (shell completion and docs/predicting.md list them), or a file that"
+    "Whose times to use: a drive that ships (docs/predicting.md lists them), or a file that"
     " `replayer profile` wrote or that describes a data sheet.",
     required=True,
 )

@@ -11,7 +11,7 @@ from replayer.commands.shared.screens import choose_screen
 from replayer.commands.shared.series_options import series_options
 from replayer.options.types import whole_number
 from tracegen.console.answers import AnswerOutput
-from tracegen.console.commands import Name, command, option_group
+from tracegen.console.commands import NAME_OR_FILE, command, option_group
 from tracegen.errors import format_count
 from views.answer import Answer, Column, Table
 from views.numbers import format_value
@@ -20,14 +20,8 @@ if TYPE_CHECKING:
     from replayer.experiments.sweep import Case, Sweep
 
 
-def _list_sweeps() -> list[str]:
-    from replayer.experiments.sweep import list_sweeps
-
-    return list_sweeps()
-
-
 @command(epilog="Example: replayer sweep grid.toml --cache-dir /mnt/nvme -o sweep")
-@click.argument("grid", type=Name(_list_sweeps))
+@click.argument("grid", type=NAME_OR_FILE)
 @option_group(
     "Cases",
     "--case chat --trials 5 --flag duration=2m --dry-run",

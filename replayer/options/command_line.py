@@ -7,7 +7,6 @@ from typing import Any, Final, Literal
 
 import click
 from click.core import ParameterSource
-from click.shell_completion import CompletionItem
 
 from replayer.options.groups import GROUPS, PLAN_GROUPS, Values
 from replayer.options.types import Declared, OptionTable, list_of, list_options, one_of
@@ -134,22 +133,6 @@ def plan_options(
     return group_options(*PLAN_GROUPS, without=own, defaults=defaults, lists=lists)
 
 
-class _SetType(click.ParamType[str]):
-    """KEY=VALUE; keys are completed."""
-
-    name = "key=value"
-
-    def shell_complete(
-        self,
-        ctx: click.Context,
-        param: click.Parameter,  # noqa: ARG002 (click's signature)
-        incomplete: str,
-    ) -> list[CompletionItem]:
-        """Offer the keys that begin like the word."""
-        names = [name for name in _settable(ctx.command) if name.startswith(incomplete)]
-        return [CompletionItem(f"{name}=") for name in names]
-
-
 def _settable(command: click.Command) -> dict[str, click.Option]:
     """Return the options of a command that `--set` and its TOML file take."""
     options = [param for param in command.params if isinstance(param, click.Option)]
@@ -202,7 +185,7 @@ def _write_value(option: click.Option, value: Any) -> Any:
         return value if isinstance(value, list) else [value]
     if isinstance(value, bool):
         return str(value).lower()
-    return ",".join(map(str, value)) if isinstance(value, list) else value
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 _SETTINGS: Final = OptionGroup("Settings", "--config run.toml --set headroom=90%")
@@ -225,7 +208,6 @@ def config_options(function: Callable[..., Any]) -> Callable[..., Any]:
         "--set",
         cls=Setting,
         group=_SETTINGS,
-        type=_SetType(),
         metavar="KEY=VALUE",
         multiple=True,
         is_eager=True,

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
+import click
+
 from replayer.arrangements.arrangement import Arrangement
-from replayer.arrangements.loading import shipped_names
 from replayer.models.geometry import DTYPE_BYTES
-from replayer.models.known import MODELS
 from replayer.options.types import (
     EXACT_GIB,
     PLAIN,
@@ -23,16 +23,10 @@ from replayer.options.types import (
 )
 from replayer.record.options import DECODE_WORDS, POLICIES, Decode, Lookup, PaceKind, Placement
 from tracegen.console.command_line import MILLISECONDS, SECONDS, Quantity
-from tracegen.console.commands import Name, Word
+from tracegen.console.commands import NAME_OR_FILE, Word
 
 Gib = int | float | Decimal
 _BY_ARRANGEMENT: Final = "the arrangement's"
-
-
-def _list_orders() -> list[str]:
-    from replayer.planning.order import shipped_references  # noqa: PLC0415 (pyarrow takes time, and only words need it)
-
-    return ["trace", "reference", *(f"reference:{name}" for name in shipped_references())]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +39,7 @@ class ModelOptions(OptionTable):
     model: str | None = option(
         None,
         "A name that `replayer model` lists, or that vendors use, or a Hugging Face config.json.",
-        Name(lambda: MODELS),
+        NAME_OR_FILE,
         "NAME|FILE",
         shown="the trace's",
     )
@@ -117,14 +111,14 @@ class RuleOptions(OptionTable):
     arrangement: str | Arrangement = option(
         "waterfall",
         "Rules of an engine: a name that `replayer arrangements` lists, or a TOML file.",
-        Name(shipped_names),
+        NAME_OR_FILE,
         "NAME|FILE",
         alias="--engine",  # what users of vLLM or LMCache look for
     )
     policy: str | None = option(
         None,
         f"Which object is evicted first, in all tiers or by tier, as in gpu=lru,cpu=s3fifo: {', '.join(POLICIES)}.",
-        Name(lambda: POLICIES),
+        click.STRING,
         "NAME|TIER=NAME,…",
         shown=_BY_ARRANGEMENT,
     )
@@ -193,7 +187,7 @@ class WorkOptions(OptionTable):
         "Sequence in which the plan takes requests. trace: the trace's. reference: that in"
         " which users would make them on a reference system under this load. RUN: that of an"
         " earlier run.",
-        Name(_list_orders),
+        NAME_OR_FILE,
         "trace|reference[:NAME|FILE]|RUN",
         shown="reference; trace if pace is open and requests take no time",
     )

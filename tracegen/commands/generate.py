@@ -7,7 +7,7 @@ import click
 
 from tracegen.commands.options import ReportedTrace, add_output_flags, drop_missing, report_trace, setting_flags, warn
 from tracegen.console.answers import json_option
-from tracegen.console.commands import Name, command, option_group
+from tracegen.console.commands import NAME_OR_FILE, command, option_group
 from tracegen.console.progress_bars import show_progress
 from tracegen.errors import InputError
 from tracegen.recipes import loading
@@ -39,7 +39,7 @@ _WORKLOAD: Final = {
     short_help="Make the trace of a recipe.",
     epilog="Example: tracegen generate --sharegpt chats.json --users 50 --seed 1 -o trace.parquet",
 )
-@click.argument("recipe", required=False, type=Name(loading.list_shipped))
+@click.argument("recipe", required=False, type=NAME_OR_FILE)
 @option_group(
     "Conversations", "--sharegpt chats.json --max-conversations 500", *setting_flags(Recipe(), _CONVERSATIONS)
 )
@@ -106,7 +106,7 @@ def _parse_settings(settings: tuple[str, ...]) -> dict[str, object]:
 
 
 @command(epilog="Example: tracegen recipes chat")
-@click.argument("name", required=False, type=Name(loading.list_shipped))
+@click.argument("name", required=False)
 @json_option("the purpose of each recipe, by name")
 def recipes(name: str | None, as_json: bool) -> None:
     """List the recipes that come with the package, or print one."""

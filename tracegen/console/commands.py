@@ -1,13 +1,14 @@
-"""Commands of all packages: options in groups with headings and examples, names completed."""
+"""Commands of all packages: options in groups with headings and examples."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
 
 import click
-from click.shell_completion import CompletionItem
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+# A shipped thing by its name, or a file; the command itself refuses what is neither
+NAME_OR_FILE: Final = click.Path(readable=False)
 
 
 class OptionGroup(NamedTuple):
@@ -99,26 +100,3 @@ class Word(click.Choice[str]):
         near = get_close_matches(str(value), self.choices, n=1)
         refusal = super().get_invalid_choice_message(value, ctx)
         return f"{refusal} Did you mean {near[0]}?" if near else refusal
-
-
-class Name(click.ParamType[str]):
-    """A shipped thing by its name, or a file; the command itself refuses unknown names.
-
-    Args:
-        names: returns the names that ship.
-    """
-
-    name = "name"
-
-    def __init__(self, names: Callable[[], Iterable[str]]) -> None:
-        self._names = names
-
-    def shell_complete(
-        self,
-        ctx: click.Context,  # noqa: ARG002 (click's signature)
-        param: click.Parameter,  # noqa: ARG002
-        incomplete: str,
-    ) -> list[CompletionItem]:
-        """Offer the names that begin like the word, and files."""
-        found = [CompletionItem(name) for name in self._names() if name.startswith(incomplete)]
-        return found or [CompletionItem(incomplete, type="file")]

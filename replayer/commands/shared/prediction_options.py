@@ -7,7 +7,7 @@ import click
 
 from replayer.options.types import Parsed, parse_speeds
 from replayer.record.conditions import Tier
-from tracegen.console.commands import Decorator, Name, option_group
+from tracegen.console.commands import NAME_OR_FILE, Decorator, option_group
 from tracegen.errors import InputError
 
 if TYPE_CHECKING:
@@ -15,19 +15,12 @@ if TYPE_CHECKING:
     from replayer.run.predicted import AssumedSystem
 
 
-def _list_profiles() -> tuple[str, ...]:
-    from replayer.prediction.profile_file import shipped_profiles
-
-    return shipped_profiles()
-
-
 def profile_options(text: str, flag: str = "--profile", *, required: bool = False) -> Decorator:
     """Return a decorator that adds a profile, with this help, and --speed to a command."""
-    profile = Name(_list_profiles)
     return option_group(
         "Prediction",
         f"{flag} samsung-990-pro --speed nvme=2",
-        click.option(flag, type=profile, required=required, metavar="NAME|FILE", help=text),
+        click.option(flag, type=NAME_OR_FILE, required=required, metavar="NAME|FILE", help=text),
         click.option(
             "--speed",
             type=Parsed("speeds", parse_speeds),

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import click
 import pytest
-from click.shell_completion import ShellComplete
 
 import analysis.cli
 import replayer
@@ -105,32 +104,6 @@ def test_a_file_of_options_is_refused_with_its_wrong_key(trace: Trace, tmp_path:
     file = tmp_path / "run.toml"
     file.write_text("cpu_mem = 4\n")
     sentence(here("replayer", "plan", trace.path, "--config", file), f"{file}: cpu_mem is not", "did you mean")
-
-
-def complete(*words: str) -> list[str]:
-    *before, last = words
-    completer = ShellComplete(replayer.cli.main, {}, "replayer", "_X")
-    return [item.value for item in completer.get_completions(before, last)]
-
-
-@pytest.mark.parametrize(
-    ("words", "offered"),
-    [
-        (["run", "t", "--model", "llama3.1-8"], "llama3.1-8b"),
-        (["run", "t", "--arrangement", "lm"], "lmcache"),
-        (["run", "t", "--engine", "vl"], "vllm"),
-        (["run", "t", "--eng"], "--engine"),
-        (["run", "t", "--policy", "s3"], "s3fifo"),
-        (["run", "t", "--order", "reference:"], "reference:nvme-7"),
-        (["run", "t", "--pace", "cl"], "closed"),
-        (["run", "t", "--set", "head"], "headroom="),
-        (["predict", "t", "--profile", "sams"], "samsung-990-pro"),
-        (["sweep", "dr"], "drive"),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
-)
-def test_a_shell_completes_names(words: list[str], offered: str) -> None:
-    assert offered in complete(*words)
 
 
 def test_words_of_options_are_read_back() -> None:
