@@ -21,6 +21,7 @@ from tracegen.formats.rows import (
     Row,
     Rows,
     check_block_count,
+    follow,
     parse_block_ids,
     parse_integer,
     parse_name,
@@ -43,17 +44,12 @@ class _Turn(NamedTuple):
 
 
 def read(rows: Rows) -> Iterator[Call]:
-    """Yield the requests of a file in order of time, each with the pause since its user's last one."""
+    """Return the requests of a file in order of time."""
     turns = sorted(_read_turns(rows), key=_by_time)
     users = _find_users(turns, rows)
-    ends: dict[Hashable, int] = {}
     for turn in turns:
-        user = users[turn.call.session]
-        turn.call.user = user
-        if user in ends:
-            turn.call.delay_ns = max(0, turn.start_ns - ends[user])
-        ends[user] = max(turn.end_ns, ends.get(user, 0))
-        yield turn.call
+        turn.call.user = users[turn.call.session]
+    return follow((turn.call, turn.end_ns) for turn in turns)
 
 
 def _by_time(turn: _Turn) -> tuple[int, int]:
@@ -92,12 +88,10 @@ def _parse_turn(record: Row, rows: Rows) -> _Turn:
 def _parse_prompt(replay: Row, rows: Rows) -> Call:
     """Parse the blocks of a prompt; a request without them is refused, because the trace would be of two kinds."""
     size = parse_integer(replay, "trace_block_size", least=1)
-    if rows.block_tokens not in (None, size):
-        raise BadRowError("trace_block_size", f"{size}, but rows before had {rows.block_tokens}")
     tokens = parse_integer(replay, "input_length")
     blocks = parse_block_ids(replay, "input_sequence_hashes")
     check_block_count(len(blocks), tokens, size, tail=True)
-    rows.block_tokens = size
+    rows.take_block_tokens("trace_block_size", size)
     return Call(time_ns=0, input_tokens=tokens, output_tokens=0, blocks=blocks)
 
 

@@ -16,10 +16,10 @@ from msgspec import Struct
 
 from tracegen.formats.format import Format
 from tracegen.formats.rows import (
-    TIME_MAX,
     Call,
     Rows,
     TextFields,
+    follow,
     parse_integer,
     parse_name,
     parse_nanoseconds,
@@ -65,7 +65,7 @@ class _Node:
 
 
 def read(rows: Rows) -> Iterator[Call]:
-    """Yield the requests of a file by their starts; its spans are in order of their ends."""
+    """Return the requests of a file by their starts; its spans are in order of their ends."""
     nodes: dict[str, _Node] = {}
     for line, row in rows.objects():
         with rows.row(line):
@@ -74,14 +74,9 @@ def read(rows: Rows) -> Iterator[Call]:
             nodes |= {span.span_id: _read_span(span, rows) for scope in scopes for span in scope.spans}
     requests = _list_innermost(nodes)
     rows.left_out["spans around or beside requests"] += len(nodes) - len(requests)
-    ends: dict[Hashable, int] = {}  # of each session's requests
-    for call, end_ns in sorted(requests, key=lambda request: request[0].time_ns):
+    for call, _ in requests:
         call.user = call.session
-        if call.session is not None:
-            end = ends.get(call.session, TIME_MAX)
-            call.delay_ns = call.time_ns - end if call.time_ns >= end else None  # None: beside the last one
-            ends[call.session] = max(end_ns, ends.get(call.session, 0))
-        yield call
+    return follow(sorted(requests, key=lambda request: request[0].time_ns))
 
 
 def _list_innermost(nodes: Mapping[str, _Node]) -> list[tuple[Call, int]]:

@@ -8,7 +8,7 @@ import json
 import re
 from codecs import BOM_UTF8
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -71,9 +71,7 @@ def parse_object(text: str) -> dict[str, Any]:
 def parse_integer(row: Row, *names: str, least: int = 0, most: int = TOKENS_MAX) -> int:
     """Parse the whole number under the first of `names` that the row has.
 
-    Raises:
-        BadRowError: the row lacks all of the names, or the value is not a whole number from `least`
-            to `most`.
+    A BadRowError says that the row lacks all of them, or that it is not a whole number from `least` to `most`.
     """
     name, value = _first_value(row, names)
     number = value if type(value) is int else _parse_decimal(row, name, value)
@@ -87,9 +85,7 @@ def parse_integer(row: Row, *names: str, least: int = 0, most: int = TOKENS_MAX)
 def parse_nanoseconds(row: Row, *names: str, unit: int) -> int:
     """Parse the time under the first of `names` that the row has; `unit` is in ns.
 
-    Raises:
-        BadRowError: the row lacks all of the names, or the value is not a number, is negative, or is
-            146 years or more.
+    A BadRowError says that the row lacks all of them, or that it is no number, negative, or 146 years or more.
     """
     name, value = _first_value(row, names)
     number = _parse_decimal(row, name, value) * unit
@@ -99,10 +95,9 @@ def parse_nanoseconds(row: Row, *names: str, unit: int) -> int:
 
 
 def parse_time(row: Row, name: str, unit: int) -> int:
-    """Parse a time: a number of `unit` ns from any zero, or a date and time; return it in ns, of a date since 1970.
+    """Parse a time, a number of `unit` ns from any zero or a date and time; return it in ns, of a date since 1970.
 
-    Raises:
-        BadRowError: it is neither, is negative or before 1970, or 146 years or more.
+    A BadRowError says that it is neither, negative or before 1970, or 146 years or more.
     """
     match = _DATE.fullmatch(str(row.get(name)).strip())
     if not match:
@@ -127,9 +122,7 @@ def parse_name(row: Row, *names: str) -> str | int | None:
 def parse_block_ids(row: Row, name: str = "hash_ids", *, unique: bool = True) -> list[int]:
     """Return the list of block ids under `name`.
 
-    Raises:
-        BadRowError: it is not a list of whole numbers from 0 to 2^64 - 1, or an id occurs twice and
-            `unique` is true.
+    A BadRowError says that it is no list of whole numbers of 64 bits, or, with `unique`, an id occurs twice.
     """
     ids = parse_typed(row, name, BlockIds)
     if max(ids, default=0) >= 2**64:
@@ -184,6 +177,17 @@ class Call:
     scope: Hashable = None  # name of the scope of the block ids; equal ids of different scopes are different blocks
     tokens: list[int] | None = None  # tokens of each block; None if they follow from the format's block size
     is_decode: bool = False  # decoding reads the blocks, not prefill
+
+
+def follow(requests: Iterable[tuple[Call, int]]) -> Iterator[Call]:
+    """Yield calls, given by start with their ends in ns, with the pause since the last of the user ended, at least 0."""
+    ends: dict[Hashable, int] = {}
+    for call, end_ns in requests:
+        if call.user is not None:
+            last = ends.get(call.user)
+            call.delay_ns = None if last is None else max(0, call.time_ns - last)
+            ends[call.user] = max(end_ns, last or 0)
+        yield call
 
 
 class Rows:
