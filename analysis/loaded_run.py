@@ -2,18 +2,16 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 import polars as pl
 
+from analysis.log.columns import STAMPS
 from analysis.log.targets import Targets
 from analysis.runs.opening import open_run
 from analysis.runs.reading import scan
 from analysis.summary.run_summary import Summary
 from analysis.summary.summary import summarise
 from replayer.schema import DEVICE_SCHEMA, LOG_COLUMNS, LOG_ENUMS, RunInfo, counters
-
-_TIMES: Final = ("due_ns", "ready_ns", "start_ns", "end_ns")
 
 
 @dataclass(frozen=True)
@@ -67,7 +65,7 @@ def open_loaded_run(path: Path) -> LoadedRun:
 
 def _scan_moves(files: list[Path], shift_ns: int) -> pl.LazyFrame:
     words = pl.col(list(LOG_ENUMS)).cast(pl.String)
-    return scan(files).select(LOG_COLUMNS).with_columns(words, pl.col(_TIMES) + shift_ns)
+    return scan(files).select(LOG_COLUMNS).with_columns(words, pl.col(STAMPS) + shift_ns)
 
 
 def _scan_device(path: Path, shift_ns: int, rank: int) -> pl.LazyFrame:

@@ -89,7 +89,7 @@ def _threshold(setting: str, text: str, *, share: bool) -> float:
 
 def assess(summary: Summary, profile: str, criteria: Sequence[Criterion]) -> Answer:
     """Judge a run by a profile's criteria."""
-    verdicts = [criterion.judge(summary.metrics[criterion.metric]) for criterion in criteria]
+    table = _tabulate(summary, profile, criteria)
     predicted = summary.prediction is not None
     doubts = [doubt for doubt in list_doubt_lines([summary.run], [summary]) if doubt.invalidates]
     return Answer(
@@ -97,8 +97,8 @@ def assess(summary: Summary, profile: str, criteria: Sequence[Criterion]) -> Ans
         subject=[NOTE],
         state="" if summary.is_valid else "NOT VALID",
         tone="plain" if summary.is_valid else "bad",
-        sentence=_count_verdicts(criteria, verdicts),
-        tables=[_tabulate(summary, profile, criteria)],
+        sentence=_count_verdicts(criteria, [str(row[-1]) for row in table.rows]),
+        tables=[table],
         doubts=doubts,
         data={"run": summary.run, "valid": summary.is_valid, "predicted": predicted},
     )

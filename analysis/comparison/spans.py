@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 
 import polars as pl
 
-from analysis.comparison.work import IDENTITY, DriveLoad, Unit, Work
+from analysis.comparison.work import IDENTITY, SUMMED, DriveLoad, Unit, Work
 from analysis.log.columns import TOUCHES
 
 # Least share of W that is the same moves in both runs; DRIVE is stricter about what matters.
@@ -94,12 +94,14 @@ def find_equal_work(works: Works, unit: Unit) -> EqualWork:
     amount = min(work.total for work in every)
     each = [(system, work, work.find_time(amount)) for system, own in works.items() for work in own]
     loads = _measure_each(each, lambda work, span: work.measure_load(TOUCHES, span))
-    tokens = _sum_means(each, "tokens")
+    sums = _measure_each(each, Work.sum_until).values()
+    means = {column: [statistics.fmean(one[column] for one in own) for own in sums] for column in SUMMED}
+    tokens, missed = means["tokens"], means["missed"]
     mix = max(tokens) / min(tokens) - 1 if min(tokens) > 0 else math.inf if max(tokens) > 0 else 0.0
-    missed = _sum_means(each, "missed")
     is_cut = any(work.is_cut for work in every)
     # A run that was not cut did the whole plan, so no part of it can mislead.
-    reasons = _find_reasons(each, amount, mix, unit) if is_cut or amount <= 0 else iter(())
+    unlike = _compare_drives(means) if unit == "bytes" else 0.0
+    reasons = _find_reasons(each, amount, mix, unlike, unit) if is_cut or amount <= 0 else iter(())
     reason, remedy = next(reasons, ("", ""))
     return EqualWork(
         unit,
@@ -122,17 +124,13 @@ def _measure_each(each: Sequence[Stretch], measure: Callable[[Work, float], T]) 
     return values
 
 
-def _sum_means(each: Sequence[Stretch], column: str) -> list[float]:
-    """Sum a column over the span of each trial; return the means of both systems."""
-    sums = _measure_each(each, lambda work, span: work.sum_until(span, column))
-    return [*map(statistics.fmean, sums.values())]
-
-
 def _average(known: Sequence[float]) -> float | None:
     return statistics.fmean(known) if known else None
 
 
-def _find_reasons(each: Sequence[Stretch], amount: float, mix: float, unit: Unit) -> Iterator[tuple[str, str]]:
+def _find_reasons(
+    each: Sequence[Stretch], amount: float, mix: float, unlike: float, unit: Unit
+) -> Iterator[tuple[str, str]]:
     """Yield why the ratio of cut runs may be that of their loads, and the remedy."""
     if amount <= 0 or min(span for *_, span in each) <= 0:
         yield "a run did no work in its window", _LONGER
@@ -148,7 +146,6 @@ def _find_reasons(each: Sequence[Stretch], amount: float, mix: float, unit: Unit
             text = f"the {device} of {system} was busy {busy:.1%} of the time ({BUSY:.0%} needed)"
             yield f"the load limits, not the {device}: {text}", _LOAD
     starved = _measure_starved(each)
-    unlike = _compare_drives(each) if unit == "bytes" else 0.0
     if starved > LOST - unlike and starved >= unlike:
         text = f"with fewer moves in flight a system may have lost {starved:.2%} of its rate"
         yield f"the load limits: {text} (at most {max(LOST - unlike, 0.0):.2%})", _LONGER_OR_LOAD
@@ -193,9 +190,9 @@ def _measure_load(work: Work, span: float, sides: Collection[str]) -> DriveLoad 
     return work.measure_load(sides if work.has_drive else (), span)
 
 
-def _compare_drives(each: Sequence[Stretch]) -> float:
+def _compare_drives(means: Mapping[str, Sequence[float]]) -> float:
     """Return by how much the bytes that the drives moved differ, as a share of one's."""
-    moved = [_sum_means(each, f"{side}_bytes") for side in TOUCHES]
+    moved = [means[f"{side}_bytes"] for side in TOUCHES]
     most = max(map(sum, zip(*moved, strict=True)))
     return sum(abs(one - other) for one, other in moved) / most if most else 0.0
 

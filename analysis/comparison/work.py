@@ -34,6 +34,9 @@ _LEAST_WINDOWS: Final = 8
 # Less than one move in flight, in a sum of floats.
 _HALF: Final = 0.5
 
+# What is summed over spans: new and missed tokens, and the bytes of the nvme tier.
+SUMMED: Final = ("tokens", "missed", *(f"{side}_bytes" for side in TOUCHES))
+
 Floats = NDArray[np.float64]
 
 
@@ -115,9 +118,10 @@ class Work:
         shares: Floats = np.clip(inside / length, 0.0, 1.0)
         return shares
 
-    def sum_until(self, seconds: float, column: str) -> float:
-        """Sum a column over moves until then, each by the share of its time."""
-        return float(self.moves[column].to_numpy() @ self.share_until(seconds))
+    def sum_until(self, seconds: float) -> dict[str, float]:
+        """Sum each column of SUMMED over moves until then, each by the share of its time."""
+        shares = self.share_until(seconds)  # of millions of moves, so they are computed once
+        return {column: float(self.moves[column].to_numpy() @ shares) for column in SUMMED}
 
     def list_done(self, seconds: float, unit: Unit) -> pl.DataFrame:
         """Return identity and `done` amount of each piece of work that was begun until then."""

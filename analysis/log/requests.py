@@ -5,7 +5,6 @@ from typing import Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from polars import col
 
 from analysis.log.columns import (
@@ -20,12 +19,10 @@ from analysis.log.columns import (
     STAMPS,
     waited,
 )
-from analysis.log.quantiles import ascending
+from analysis.log.quantiles import Ints, ascending
 
 # Rank and request id as one number: grouping by one key is faster than by two.
 REQUEST: Final = (col("rank").cast(pl.Int64) * MAX_REQUESTS + col("request_id")).alias("request")
-
-Ints = NDArray[np.int64]
 
 
 def sum_by_request(stretches: Sequence[pl.LazyFrame], token_ns: int, *, timed: bool) -> pl.DataFrame:

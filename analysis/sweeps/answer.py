@@ -225,7 +225,9 @@ def _list_doubts(sweep: SweepTable) -> Iterator[DoubtLine]:
             " machine that is as busy as this all day, and a longer trace may ask for more memory",
             advice="plan an hour or more of your own log",
         )
-    yield from _find_gap(sweep)
+    if find_least(sweep) is None:
+        text = f"no cell hits {ENOUGH:.0%} of what {_BOUND} hits"
+        yield DoubtLine(headline="too little memory", text=text, advice="plan larger sizes")
     if info.order.kind != "trace":
         yield DoubtLine(
             headline="order differs between plans",
@@ -239,22 +241,3 @@ def _list_doubts(sweep: SweepTable) -> Iterator[DoubtLine]:
             text="no engine can know the future: it is drawn, and neither chosen nor compared",
             advice="take the distance to it as what a better policy could still gain",
         )
-
-
-def _find_gap(sweep: SweepTable) -> Iterator[DoubtLine]:
-    """Yield the doubt that a smaller size than the least one might do, unless no smaller one was planned."""
-    least = find_least(sweep)
-    if least is None:
-        text = f"no cell hits {ENOUGH:.0%} of what {_BOUND} hits"
-        yield DoubtLine(headline="too little memory", text=text, advice="plan larger sizes")
-        return
-    for name in sweep.axes:
-        sizes = sweep.cells[name]
-        below = max(sizes.filter(sizes < least[name]), default=None)  # none if the least one is unlimited
-        if below is not None:
-            yield DoubtLine(
-                headline=f"no size between {below:g} and {least[name]:g} GiB of {MEMORY[CAPACITIES[name]]} was planned",
-                text="the least size that hits enough may be anywhere between these two",
-                advice="plan sizes in between, or search with `replayer size`",
-            )
-            return

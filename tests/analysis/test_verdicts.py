@@ -83,11 +83,6 @@ def test_ranks_without_a_recorded_start_begin_at_0(tmp_path: Path) -> None:
     assert found["status"] == "running"
 
 
-def test_the_status_of_a_run_is_the_worst_of_its_ranks(tmp_path: Path) -> None:
-    place, _ = ranks(tmp_path / "run", "complete", "failed")
-    assert summary.summarise(place).to_json()["status"] == "failed"
-
-
 def test_a_run_of_warm_up_alone_measures_nothing(tmp_path: Path) -> None:
     warm = [row | {"warmup": True} for row in make_rows(5, 50)]
     found = summary.summarise(write_run(tmp_path / "run", warm, warmup={"ops": 50, "end_ns": None})).to_json()

@@ -60,15 +60,6 @@ def test_force_replaces_nothing_else(made: Path, tmp_path: Path, name: str) -> N
     assert read_files(tmp_path) == before
 
 
-def test_a_run_that_may_not_replace_leaves_no_cache(made: Path, short: Path, tmp_path: Path, run: Run) -> None:
-    shutil.copytree(made, tmp_path / "run")
-    (tmp_path / "run" / "thesis.tex").write_text("x")
-    before = read_files(tmp_path / "run")
-    sentence(replayed(run, short, tmp_path, "--force", ok=False), str(tmp_path / "run"), "thesis.tex", "--force")
-    assert read_files(tmp_path / "run") == before
-    assert list(tmp_path.glob("cache/*")) == []
-
-
 def test_repeat_does_the_same_work_so_many_times(short: Path, tmp_path: Path, run: Run) -> None:
     bounded = ["--cpu-mem-gb", "0.0002", "--storage-capacity-gb", "0.0003"]
     replayed(run, short, tmp_path, *bounded, "--repeat", 3)

@@ -111,9 +111,3 @@ def test_several_configurations_have_a_row_each(craft: Craft) -> None:
         ("users 8", "100", "800", pytest.approx(8.0)),
     ]
     assert "over 2 of 2 configurations" in describe_comparison(found)
-
-
-def test_a_metric_without_values_says_why_in_its_row(craft: Craft) -> None:
-    systems = {"old": [craft("old")], "new": [craft("new", values={"nvme_read_p95_ms": 5.0})]}
-    (ratio,) = [row.ratio for row in list_rows(compare_found(systems)) if row.ratio.metric == "nvme_read_p95_ms"]
-    assert (ratio.ratio, ratio.verdict, ratio.why) == (None, "no verdict", "missing or 0 in a trial")

@@ -32,13 +32,6 @@ def test_reads_need_direct_io_and_counters_to_be_trusted(
     assert [doubt.invalidates for doubt in told.get(kind or "", [])] == ([invalidates] if kind else [])
 
 
-def test_a_file_system_in_memory_invalidates_a_run(tmp_path: Path) -> None:
-    run = clean()
-    run.samples, run.info["machine"]["storage"]["filesystem"] = None, "tmpfs"
-    (doubt,) = found(run, tmp_path)["page cache"]
-    assert doubt.invalidates
-
-
 @pytest.mark.parametrize("warm", [0.3, 0.7])
 def test_a_warm_up_from_the_device_hides_no_cached_reads(tmp_path: Path, warm: float) -> None:
     run = clean()
