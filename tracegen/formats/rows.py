@@ -180,7 +180,7 @@ class Call:
 
 
 def follow(requests: Iterable[tuple[Call, int]]) -> Iterator[Call]:
-    """Yield calls, given by start with their ends in ns, with the pause since the last of the user ended, at least 0."""
+    """Yield calls, given by start with their ends in ns, with the pause since their user's last ended, at least 0."""
     ends: dict[Hashable, int] = {}
     for call, end_ns in requests:
         if call.user is not None:
