@@ -107,6 +107,8 @@ def import_(
             f"{files[0]} names no sessions; {number:,} requests were joined to earlier ones by guess,"
             " which invents their reuse; --sessions none does not"
         )
+    if number := metadata.counts.get("parallel_sub_agents"):
+        warn(f"{format_count(number, 'sub-agent')} ran alongside others: in the trace no caller waits for them")
     for name, number in metadata.counts.items():
         if name.startswith("skipped: "):
             kind = name.removeprefix("skipped: ")

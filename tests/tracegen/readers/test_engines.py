@@ -34,7 +34,8 @@ def test_calls_are_those_worked_by_hand(format_: str) -> None:
 
 
 def test_dynamo_as_a_trace_keeps_the_gaps_and_the_blocks(run: Run, tmp_path: Path) -> None:
-    run("tracegen", "import", "dynamo", FILES / "dynamo.jsonl", "-o", tmp_path / "t.parquet")
+    done = run("tracegen", "import", "dynamo", FILES / "dynamo.jsonl", "-o", tmp_path / "t.parquet")
+    assert "1 sub-agent ran alongside others: in the trace no caller waits" in done.stderr
     trace = Trace(tmp_path / "t.parquet")
     counts = [trace.metadata.counts[name] for name in ("requests", "sessions", "users", "keys", "tokens_generated")]
     assert counts == [7, 5, 3, 9, 53]
