@@ -455,8 +455,8 @@ static bool may_trade(const Scheduler *s, const Op *op) {
     return asked->phase == PREFILL && asked->op != REMOVE && !asked->new_tokens;
 }
 
-/* Who comes first to a prompt that users share depends on the system. An op that is due and would
- * only read what an op of another user has yet to store, which is not due, trades places with
+/* Who comes first to a prompt that sessions share depends on the system. An op that is due and would
+ * only read what an op of another session has yet to store, which is not due, trades places with
  * it. */
 static void trade_for_store(Scheduler *s, int32_t at) {
     const Op *reads = op_at(s, at);
@@ -469,7 +469,7 @@ static void trade_for_store(Scheduler *s, int32_t at) {
     const Op *stores = op_at(s, other);
     const TraceRequest *request = s->ops->request;
     if (store->kind != STORE || stores->is_due || !may_trade(s, stores) ||
-        request[stores->request].user == request[reads->request].user)
+        request[stores->request].session == request[reads->request].session)
         return;
     Op read_plan = *reads, store_plan = *stores;
     hand_over(s, at, &store_plan);

@@ -138,7 +138,7 @@ class Scheduler:
         for store in foreground[0].needs:
             other = store.task
             is_ahead = not store.done and store.name == "store" and not other.is_due
-            if is_ahead and other.op.user != task.op.user and task.may_trade and other.may_trade:
+            if is_ahead and other.op.session != task.op.session and task.may_trade and other.may_trade:
                 trade_places(task, other)
                 return
 

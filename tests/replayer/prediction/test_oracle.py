@@ -37,10 +37,11 @@ def test_a_plan_in_the_order_of_another_run(world: World) -> None:
     check(world)
 
 
-@of("trace", 40)
+@of("trace", 120)
 def test_users_who_share_objects(world: World) -> None:
-    """All fits into one tier, so that ops wait for a store and trade places with its op."""
-    alike = world.batch | {"new_tokens": world.batch["new_tokens"] * (world.batch["phase"] == DECODE)}
+    """All fits into one tier, so that ops wait for a store and trade places with its op, of any other session."""
+    generated = world.batch["new_tokens"] * (world.batch["phase"] == DECODE)
+    alike = world.batch | {"new_tokens": generated, "session_id": world.batch["request_id"]}
     check(replace(world, batch=alike, table={}, tiers=(0, 0, None)))
 
 
