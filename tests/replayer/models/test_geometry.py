@@ -90,6 +90,24 @@ def test_an_object_without_tokens_has_no_state() -> None:
     assert TokenBytes(10, 5, 4, 1000).object_bytes(np.array([0, 1, 4, 6])).tolist() == [0, 1015, 1060, 1080]
 
 
+@pytest.mark.parametrize(
+    ("name", "block", "blocks", "dearer"),
+    [
+        # 9 states: 48 layers of 3 × (2 × 16 × 128 + 48 × 128) elements of 2 bytes and 48 × 128 × 128 of 4
+        ("qwen3.5-27b", 784, 10, 9 * 48 * (3 * 10_240 * 2 + 48 * 128 * 128 * 4)),
+        # all but the last 1,024 tokens: 52 layers of 16 heads × 2 × 128 elements of 2 bytes
+        ("gemma-3-27b", 16, 496, (496 * 16 - 1024) * 52 * 16 * 2 * 128 * 2),
+    ],
+)
+def test_a_prompt_in_one_object_has_the_one_state_or_window_that_vllm_keeps(
+    name: str, block: int, blocks: int, dearer: int
+) -> None:
+    """vLLM 0.32 keeps, of so many blocks, 1 state, or the last 64 of 496 blocks of a window; of each block an object has all."""
+    sizes = find_model(name).sizes("bf16", 1)
+    in_blocks, whole = (sizes.object_bytes(np.array(cut)).sum() for cut in ([block] * blocks, [block * blocks]))
+    assert in_blocks - whole == dearer
+
+
 FULL, DELTA = attention(2, 256), delta_net(16, 128, 32, 128, kernel=4, state_bytes=4)
 BLOCKS: dict[str, tuple[Model, str, int | None]] = {
     # Qwen3.5-4B: "Setting attention block size to 528 tokens"
