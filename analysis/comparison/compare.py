@@ -13,7 +13,6 @@ from analysis.comparison.ratios import EQUAL_WORK, FAMILY, Measured, Ratio, comp
 from analysis.comparison.trials import (
     Systems,
     Trial,
-    conditions_of,
     describe_differing,
     drop_followers,
     find_differing,
@@ -214,7 +213,7 @@ def _is_equal_work(measured: Sequence[Measured], metric: str) -> bool:
 
 def list_differing(systems: Iterable[Sequence[Trial]]) -> list[str]:
     """Return the conditions that differ between systems and are the same in all runs of each."""
-    each = [[conditions_of(trial) for trial in own] for own in systems]
+    each = [[trial.conditions for trial in own] for own in systems]
     # What differs within a system cannot tell systems apart.
     mixed = {name for own in each for name in find_differing(*own)}
     differing = find_differing(*(run for own in each for run in own))
@@ -222,7 +221,7 @@ def list_differing(systems: Iterable[Sequence[Trial]]) -> list[str]:
 
 
 def _describe_varied(systems: Systems, names: Iterable[str]) -> list[str]:
-    return describe_differing(names, {system: conditions_of(own[0]) for system, own in systems.items()})
+    return describe_differing(names, {system: own[0].conditions for system, own in systems.items()})
 
 
 def select_metrics(summaries: Sequence[Summary], metrics: Sequence[str] | None) -> list[str]:

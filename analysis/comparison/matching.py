@@ -14,7 +14,6 @@ from analysis.comparison.trials import (
     Trial,
     check_common_plan,
     check_varied,
-    conditions_of,
     describe_condition,
     describe_differing,
     drop_followers,
@@ -114,7 +113,7 @@ def group_trials(trials: Iterable[Trial], vary: Sequence[str] = ()) -> dict[Key,
     """Group trials by trace and conditions, except the varied ones."""
     groups: dict[Key, list[Trial]] = {}
     for trial in trials:
-        fixed = sorted((name, text) for name, text in conditions_of(trial).items() if not is_varied(name, vary))
+        fixed = sorted((name, text) for name, text in trial.conditions.items() if not is_varied(name, vary))
         groups.setdefault((str(trial.run.trace_fingerprint), tuple(fixed)), []).append(trial)
     return groups
 
@@ -125,7 +124,7 @@ def _have_same_plan(trials: Sequence[Trial]) -> bool:
     Raises:
         InputError: their plans should be equal, but differ before the end of the shortest run.
     """
-    differing = find_differing(*map(conditions_of, trials))
+    differing = find_differing(*(trial.conditions for trial in trials))
     orders = {kind_of(info.conditions) for trial in trials for info in trial.run.infos}
     plan, load = CONDITION_GROUPS["plan"], CONDITION_GROUPS["load"]
     # Orders but that of the trace depend on the load.
@@ -158,7 +157,7 @@ def _explain_stray(groups: Groups, system: str, key: Key) -> tuple[str, str]:
 
 
 def _check_unmixed(system: str, trials: Sequence[Trial]) -> None:
-    conditions = [*map(conditions_of, trials)]
+    conditions = [trial.conditions for trial in trials]
     for name in find_differing(*conditions):
         problem = f"{system} mixes runs with {_list_values(name, conditions)}"
         raise InputError(problem, "give each value its own set of runs", subject=name, setting="vary")
@@ -166,7 +165,7 @@ def _check_unmixed(system: str, trials: Sequence[Trial]) -> None:
 
 def _check_tiers(trials: Sequence[Trial], vary: Sequence[str]) -> None:
     """Check that the conditions of a tier are the same in all runs that have the tier."""
-    conditions = [*map(conditions_of, trials)]
+    conditions = [trial.conditions for trial in trials]
     for name, leader in LEADERS.items():
         with_tier = [run for run in conditions if run.get(leader) != "0"]
         if leader.startswith("usable_bytes.") and name not in vary and name in find_differing(*with_tier):

@@ -16,7 +16,6 @@ from analysis.comparison.matching import find_common, group_trials, name_configu
 from analysis.comparison.trials import (
     Trial,
     check_common_plan,
-    conditions_of,
     describe_differing,
     find_differing,
     load_sets,
@@ -197,8 +196,8 @@ def _check_pair(name: str, measured: Sequence[Trial], prediction: Trial, info: P
     if info.speeds:
         yield f"{name}: predicted with {describe_profile(info)}: no replay was as fast."
     # The profile decides the conditions of its devices; a replay under others is not what was predicted.
-    own = conditions_of(prediction)
-    for other in map(conditions_of, measured):
+    own = prediction.conditions
+    for other in (trial.conditions for trial in measured):
         known = (each for each in find_differing(other, own) if own.get(each) not in _UNSAID)
         if differing := [each for each in known if each in _OF_DEVICES]:
             told = ", ".join(describe_differing(differing, {"measured": other, "predicted": own}))

@@ -4,6 +4,7 @@ import itertools
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,6 +31,11 @@ class Trial:
     run: Run
     summary: Summary
 
+    @cached_property
+    def conditions(self) -> "ConditionTexts":
+        """The run's conditions as `write_conditions` writes them."""
+        return write_conditions(self.run.conditions)
+
     @property
     def origin(self) -> Any:
         """Place and time of the run, equal for copies; its path if run.json lacks them."""
@@ -45,11 +51,6 @@ Systems = Mapping[str, Sequence[Trial]]
 """Trials by the name of their system."""
 ConditionTexts = dict[str, str]
 """The conditions of a run by name, as JSON; each tier's size separately: usable_bytes.cpu."""
-
-
-def conditions_of(trial: Trial) -> ConditionTexts:
-    """Return a run's conditions as `write_conditions` does."""
-    return write_conditions(trial.run.conditions)
 
 
 def write_conditions(conditions: Conditions) -> ConditionTexts:
@@ -68,7 +69,7 @@ def check_varied(vary: Iterable[str], systems: Systems) -> None:
     Raises:
         InputError: one is not; the nearest known name is suggested.
     """
-    known = {name for own in systems.values() for trial in own for name in conditions_of(trial)} | {"usable_bytes"}
+    known = {name for own in systems.values() for trial in own for name in trial.conditions} | {"usable_bytes"}
     for name in vary:
         if name not in known:
             remedy = suggest(name, sorted(known))

@@ -19,27 +19,9 @@ RUN: Final = (
         "lower",
         definition="last end − cut; of several ranks the longest; 0 in a run that was not cut.",
     ),
-    Metric(
-        "executed_ops",
-        "ops",
-        "work",
-        "ops executed",
-        definition="ops that were executed, including the warm-up.",
-    ),
-    Metric(
-        "users",
-        "users",
-        "work",
-        "users",
-        definition="users of the trace that the run replayed.",
-    ),
-    Metric(
-        "host_cores",
-        "cores",
-        "machine",
-        "cores of the hosts",
-        definition="cores of all hosts of the run.",
-    ),
+    Metric("executed_ops", "ops", "work", "ops executed", definition="ops that were executed, including the warm-up."),
+    Metric("users", "users", "work", "users", definition="users of the trace that the run replayed."),
+    Metric("host_cores", "cores", "machine", "cores of the hosts", definition="cores of all hosts of the run."),
 )
 
 

@@ -45,11 +45,7 @@ def hit_rate(log: Log) -> pl.LazyFrame:
     reads = READS & (col("phase") == "prefill")
     found = hit & reads
     per_request = (
-        log.every_request.lazy()
-        .filter(col("reads") > 0)
-        .select(
-            hit_rate_requests=(col("hits") / col("reads")).mean(),
-        )
+        log.every_request.lazy().filter(col("reads") > 0).select(hit_rate_requests=(col("hits") / col("reads")).mean())
     )
     per_op = log.cells.select(
         prompt_tokens=_TOKENS.filter(PROMPT).sum(),
@@ -74,9 +70,7 @@ def _rate_sessions(log: Log) -> pl.LazyFrame:
     sessions = (
         log.every_request.lazy()
         .group_by(rank.alias("rank"), "session_id")
-        .agg(
-            col("prompt_tokens", "prompt_hit_tokens").sum(),
-        )
+        .agg(col("prompt_tokens", "prompt_hit_tokens").sum())
     )
     rate = col("prompt_hit_tokens") / col("prompt_tokens")
     return (
@@ -116,5 +110,5 @@ METRICS: Final[Declared] = {
         _declare("hit_rate_requests", "hits / reads per request, mean"),
         _declare("{source}_hit_rate", "re-reads that hit, source {source}"),
         _declare("{tier}_hit_rate", "re-reads that hit in {tier}"),
-    ),
+    )
 }

@@ -87,20 +87,11 @@ def _busy(log: Log, direction: str) -> pl.LazyFrame:
 
 def _declare_rate(ending: str, label: str, *, unit: str = "GiB/s") -> Metric:
     """Describe a bandwidth of each tier in each direction."""
-    return Metric(
-        f"{{tier}}_{{direction}}_{ending}",
-        unit,
-        "speed",
-        f"{{tier}} {{direction}}s{label}",
-        "higher",
-    )
+    return Metric(f"{{tier}}_{{direction}}_{ending}", unit, "speed", f"{{tier}} {{direction}}s{label}", "higher")
 
 
 METRICS: Final[Declared] = {
-    latency: (
-        _declare_time("", "per object"),
-        _declare_time("device_", "in the device per object"),
-    ),
+    latency: (_declare_time("", "per object"), _declare_time("device_", "in the device per object")),
     bandwidth: (
         _declare_rate("gib_s", ""),
         _declare_rate("busy_gib_s", " while busy"),

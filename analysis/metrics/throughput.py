@@ -81,9 +81,7 @@ def steady(log: Log) -> pl.LazyFrame:
     seconds = (end - begin) / 1e9
     rates = {name: SIZE.filter(rows).sum() / GIB / seconds for name, rows in sizes.items()}
     return log.within(begin, end).select(
-        pl.lit(seconds).alias("steady_s"),
-        (_TOKENS / seconds).alias("steady_tok_s"),
-        **rates,
+        pl.lit(seconds).alias("steady_s"), (_TOKENS / seconds).alias("steady_tok_s"), **rates
     )
 
 
@@ -106,9 +104,7 @@ def data(log: Log) -> pl.LazyFrame:
         **{f"{tier}_prefill_write_bytes": SIZE.filter(stored & (col("to_tier") == tier)).sum() for tier in TIERS},
         nvme_tokens_processed=col("tokens").filter(SIDES["nvme_read"] | SIDES["nvme_write"]).sum(),
     )
-    rates = log.rated.select(
-        decode_read_gib_s=SIZE.filter(decode).sum() / GIB / log.elapsed_s,
-    )
+    rates = log.rated.select(decode_read_gib_s=SIZE.filter(decode).sum() / GIB / log.elapsed_s)
     return pl.concat([totals, rates], how="horizontal")
 
 
@@ -119,13 +115,7 @@ METRICS: Final[Declared] = {
         Metric("storage_io_s", "s", "speed", "time in storage I/O, summed over moves", "lower"),
         Metric("wall_clock_tok_s", "tok/s", "speed", "throughput by the wall clock", "higher"),
         Metric("requests_per_s", "requests/s", "speed", "requests begun", "higher"),
-        Metric(
-            "storage_tok_s",
-            "tok/s",
-            "speed",
-            "storage throughput (per move in flight)",
-            "higher",
-        ),
+        Metric("storage_tok_s", "tok/s", "speed", "storage throughput (per move in flight)", "higher"),
         Metric("mean_inflight", "ratio", "speed", "moves in flight, mean"),
         Metric("drained_bytes", "bytes", "speed", "moved in the drain"),
     ),

@@ -126,10 +126,7 @@ def _find_largest(log: Log) -> pl.LazyFrame:
     verify_ns = col("verify_ns").sum()
     work = {"device": _device_ns(), "host": _host_ns(), "verify": verify_ns}
     waits = _waits_ns()
-    waits |= {
-        "queue": col("queue_ns").sum(),
-        "plan": col("plan_wait_ns").sum() - pl.sum_horizontal(waits.values()),
-    }
+    waits |= {"queue": col("queue_ns").sum(), "plan": col("plan_wait_ns").sum() - pl.sum_horizontal(waits.values())}
     busy_ns = (col("io_ns") + col("verify_ns")).sum()
     return log.rated.select(
         are_workers_busy=busy_ns >= _BUSY_WORKERS * log.workers * log.elapsed_s * 1e9,
@@ -142,9 +139,7 @@ def _find_largest(log: Log) -> pl.LazyFrame:
 def _idle_ns(log: Log) -> int:
     """Sum the gaps between the intervals due … end of all moves."""
     due_ns, end_ns = (
-        ascending(
-            pl.concat(rows.select(stamp).collect(engine="streaming") for rows in log.stretches)[stamp],
-        )
+        ascending(pl.concat(rows.select(stamp).collect(engine="streaming") for rows in log.stretches)[stamp])
         for stamp in ("due_ns", "end_ns")
     )
     return gaps_ns(due_ns, end_ns)
@@ -193,12 +188,6 @@ METRICS: Final[Declared] = {
         Metric("bottleneck", "", "speed", "bottleneck"),
     ),
     break_even: (
-        Metric(
-            "{tier}_break_even_tok_s",
-            "tok/s",
-            "speed",
-            "prefill speed that reading from {tier} beats",
-            "higher",
-        ),
+        Metric("{tier}_break_even_tok_s", "tok/s", "speed", "prefill speed that reading from {tier} beats", "higher"),
     ),
 }

@@ -125,12 +125,7 @@ def qos(log: Log) -> pl.LazyFrame:
 def _declare(measure: str, label: str) -> Metric:
     """Describe the distribution of a time over requests."""
     return Metric(
-        f"{measure}_{{stat}}_ms",
-        "ms",
-        "speed",
-        f"{label}, {{stat}} per request",
-        "lower",
-        counted_by="requests",
+        f"{measure}_{{stat}}_ms", "ms", "speed", f"{label}, {{stat}} per request", "lower", counted_by="requests"
     )
 
 

@@ -34,8 +34,7 @@ def amplification(log: Log) -> pl.LazyFrame:
     tokens = col("tokens").filter(SIDES["nvme_read"]).sum()
     generated = col("new_tokens").sum()
     totals = log.cells.select(
-        read_amplification=divide(tokens, generated),
-        nvme_write_amplification=divide(nvme, stored),
+        read_amplification=divide(tokens, generated), nvme_write_amplification=divide(nvme, stored)
     )
     rates = log.rated.select(
         nvme_write_bytes_per_day=per_day,
@@ -72,41 +71,13 @@ def device(log: Log) -> pl.LazyFrame:
 
 METRICS: Final[Declared] = {
     amplification: (
+        Metric("read_amplification", "ratio", "work", "tokens read from nvme per token generated", "lower"),
         Metric(
-            "read_amplification",
-            "ratio",
-            "work",
-            "tokens read from nvme per token generated",
-            "lower",
+            "nvme_write_amplification", "ratio", "work", "bytes written to nvme per byte stored", "lower", tier="nvme"
         ),
-        Metric(
-            "nvme_write_amplification",
-            "ratio",
-            "work",
-            "bytes written to nvme per byte stored",
-            "lower",
-            tier="nvme",
-        ),
-        Metric(
-            "nvme_write_bytes_per_day",
-            "bytes/day",
-            "wear",
-            "written to nvme at the replay's pace",
-            tier="nvme",
-        ),
-        Metric(
-            "drive_writes_per_day",
-            "per day",
-            "wear",
-            "drive writes (DWPD) at the replay's pace",
-        ),
-        Metric(
-            "endurance_years",
-            "years",
-            "wear",
-            "endurance of the drive at the replay's pace",
-            "higher",
-        ),
+        Metric("nvme_write_bytes_per_day", "bytes/day", "wear", "written to nvme at the replay's pace", tier="nvme"),
+        Metric("drive_writes_per_day", "per day", "wear", "drive writes (DWPD) at the replay's pace"),
+        Metric("endurance_years", "years", "wear", "endurance of the drive at the replay's pace", "higher"),
     ),
     device: (
         Metric("device_utilisation", "share", "machine", "time in which the device was busy"),
