@@ -60,7 +60,6 @@ LONGEST = (
     "tests/endtoend/test_notebook.py",
     "tests/endtoend/test_ranks.py",
     "tests/docs/test_site.py",
-    "tests/tracegen/test_shards.py",
     "tests/replayer/test_shortage.py",
     "tests/analysis/submission/test_replayed_packages.py",
     "tests/endtoend/test_run_signals.py",

@@ -9,7 +9,6 @@ from tracegen.generate import batches, open_sources
 from tracegen.recipes.recipe import Recipe
 from tracegen.schema import DTYPES, ENUMS, Columns, Metadata, Trace
 from tracegen.trace.writing import TraceWriter
-from tracegen.workload.schedule import survey
 
 Step = tuple[str, int, int]
 """(op, key, tokens); ops named w(rite), r(ead prefill), d(ecode read), x (delete)."""
@@ -54,10 +53,10 @@ def write(path: Path, batch: Columns, **metadata: object) -> Trace:
     return Trace(path)
 
 
-def made(recipe: Recipe, part: tuple[int, int] = (0, 1)) -> Columns:
+def made(recipe: Recipe) -> Columns:
     """The ops of a recipe of synthetic sources."""
     sources = open_sources(recipe, Metadata(0, {}, ""))
-    return joined(list(batches(recipe, sources, part, survey(recipe, sources))))
+    return joined(list(batches(recipe, sources)))
 
 
 def joined(parts: list[Columns]) -> Columns:

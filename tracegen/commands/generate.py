@@ -45,8 +45,8 @@ _WORKLOAD: Final = {
 )
 @option_group("Workload", "--users 50 --duration 5m --seed 1", *setting_flags(Recipe(), _WORKLOAD))
 @option_group(
-    "Recipe and processes",
-    "--set prefix.share=0.5 --jobs 4",
+    "Recipe",
+    "--set prefix.share=0.5",
     click.option(
         "--set",
         "settings",
@@ -54,19 +54,11 @@ _WORKLOAD: Final = {
         metavar="KEY=VALUE",
         help="Any recipe key, for example prefix.share=0.5 (docs/recipes.md).",
     ),
-    click.option(
-        "--jobs",
-        type=click.IntRange(1, 256),
-        default=1,
-        show_default=True,
-        help="Number of processes; the trace is the same.",
-    ),
 )
 @add_output_flags
 def generate(
     recipe: str | None,
     settings: tuple[str, ...],
-    jobs: int,
     output: ReportedTrace,
     **flags: object,
 ) -> None:
@@ -80,13 +72,7 @@ def generate(
     overrides = _parse_settings(settings) | drop_missing(flags)
     path = None if recipe is None else loading.find_recipe(recipe)
     resolved = loading.load_recipe(path, overrides)
-    metadata = write_trace(
-        resolved,
-        output.path,
-        jobs=jobs,
-        force=output.force,
-        progress=show_progress,
-    )
+    metadata = write_trace(resolved, output.path, force=output.force, progress=show_progress)
     requests = metadata.counts["requests"]
     if resolved.requests > requests:
         warn(f"{resolved.requests:,} requests were asked for, but the sources and the duration hold {requests:,}")

@@ -1,4 +1,4 @@
-"""Derived traces: rows merged into one order and numbered again, whole traces or shards, and where they come from.
+"""Derived traces: rows merged into one order and numbered again, and where they come from.
 
 Ids become dense, and the first use of each object becomes its write.
 """
@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from tracegen.arrays import IdTable, Ints, Numbering, sort_order
+from tracegen.arrays import IdTable, Numbering, sort_order
 from tracegen.errors import InputError
 from tracegen.trace.columns import DELETE, READ, WRITE, Columns, concatenate, take_rows
 from tracegen.trace.metadata import Metadata, SourceFile
@@ -138,30 +138,6 @@ def merge_streams(streams: Sequence[Iterator[Columns]]) -> Iterator[Columns]:
 
 def _last_time(batch: Columns) -> int:
     return int(batch["time_ns"][-1])
-
-
-def merge_shards(shards: Sequence[Iterator[Columns]], users: Ints) -> Iterator[Columns]:
-    """Merge the ops of a recipe's shards into those of the whole recipe.
-
-    Besides a trace's columns they have `person`, the user's number in the recipe, and `shared`, the
-    number of an object that sessions share, or -1. `users` are the numbers of all users that have a
-    request, in order; shape (users,).
-    """
-    count = len(shards)
-
-    def separate_ids(number: int, shard: Iterator[Columns]) -> Iterator[Columns]:
-        """Make ids distinct from those of other shards, except ids of shared objects."""
-        for batch in shard:
-            shared = batch["shared"]
-            own_key = batch["key"] * (count + 1) + number
-            yield batch | {
-                "request_id": batch["request_id"] * count + number,
-                "session_id": batch["session_id"] * count + number,
-                "key": np.where(shared >= 0, shared * (count + 1) + count, own_key),
-                "user_id": np.searchsorted(users, batch["person"]),
-            }
-
-    return renumber(merge_streams([separate_ids(*item) for item in enumerate(shards)]))
 
 
 def merge(traces: Sequence[Trace]) -> Derivation:

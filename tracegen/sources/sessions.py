@@ -31,7 +31,7 @@ class Origin:
 
 
 class Source(Protocol):
-    """A pure function of session and user numbers: any shard of a trace can be made anywhere."""
+    """A pure function of session and user numbers."""
 
     count: int | None  # number of sessions; None without an end
     contains_prefix: bool  # whether a turn's context already contains the session's shared prompt

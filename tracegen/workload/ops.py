@@ -42,9 +42,8 @@ class Requests:
 def make_ops(requests: Iterable[Requests], *, decode_batch: int, token_ns: int, shared: int) -> Iterator[Columns]:
     """Make the ops of requests, sorted by (time, user, request, order in the request), in batches.
 
-    Holds the ops that may still follow ops of later requests. A batch has the columns of a trace
-    and `shared`: the number of an object below `shared`, which sessions share, else -1. A decode read
-    stands for `decode_batch` generated tokens, each of nominally `token_ns`.
+    Holds the ops that may still follow ops of later requests. Sessions share the objects below `shared`.
+    A decode read stands for `decode_batch` generated tokens, each of nominally `token_ns`.
     """
     keys = Numbering(shared)
     held: list[Columns] = []
@@ -59,14 +58,14 @@ def make_ops(requests: Iterable[Requests], *, decode_batch: int, token_ns: int, 
         if rows >= max(2 * sorted_rows, ROWS_PER_SORT):
             columns = _sort(held)
             ready = int(np.searchsorted(columns["time_ns"], batch.time_ns[-1]))
-            yield _assign_keys(take_rows(columns, slice(ready)), keys, written, shared)
+            yield _assign_keys(take_rows(columns, slice(ready)), keys, written)
             held = [take_rows(columns, slice(ready, None))]
             written += ready
             rows = sorted_rows = len(held[0]["object"])
             waiting = held[0]["object"]
             keys.trim(int(waiting[waiting >= shared].min(initial=batch.live)))
     if held:
-        yield _assign_keys(_sort(held), keys, written, shared)
+        yield _assign_keys(_sort(held), keys, written)
 
 
 def _expand(requests: Requests, first_request: int, decode_batch: int, token_ns: int) -> Columns:
@@ -169,15 +168,9 @@ def _sort(parts: list[Columns]) -> Columns:
     return take_rows(columns, sort_order(columns["time_ns"], columns["user_id"], columns["request_id"]))
 
 
-def _assign_keys(batch: Columns, keys: Numbering, begin: int, shared: int) -> Columns:
+def _assign_keys(batch: Columns, keys: Numbering, begin: int) -> Columns:
     """Return ops in order, numbered from `begin`: the first op of an object writes its key."""
-    objects = batch.pop("object")
-    key, first = keys.number(objects)
-    op = np.full(len(objects), READ, np.uint8)
+    key, first = keys.number(batch.pop("object"))
+    op = np.full(len(key), READ, np.uint8)
     op[first] = WRITE
-    return batch | {
-        "op_id": begin + np.arange(len(objects)),
-        "op": op,
-        "key": key,
-        "shared": np.where(objects < shared, objects, -1),
-    }
+    return batch | {"op_id": begin + np.arange(len(key)), "op": op, "key": key}

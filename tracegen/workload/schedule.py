@@ -1,8 +1,7 @@
 """The requests of a recipe in order of time, in bounded memory."""
 
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,47 +17,25 @@ from tracegen.workload.user_clock import SessionGrid, UserClock
 TOUCHES_PER_PORTION = 1 << 18
 
 
-@dataclass(frozen=True)
-class TraceEnd:
-    """The end of a trace by its recipe's limit on requests: no shard can know it by itself."""
-
-    last: tuple[int, ...]  # place of the last request, as of `_place`
-    users: Ints  # numbers of the users that have a request, ascending
-
-    def keep(self, turns: Turns) -> Turns:
-        """Return the turns up to the last, in order of (time, user, session, turn)."""
-        end = bisect_right(range(len(turns)), self.last, key=lambda row: _place(turns, row))
-        return turns.take(slice(end))
-
-
-def _place(turns: Turns, row: int) -> tuple[int, ...]:
-    """Return the place of a turn among all: its time, and the recipe's user, session and turn."""
-    return tuple(int(column[row]) for column in (turns.time_ns, turns.user, turns.session, turns.turn))
-
-
 class Schedule:
     """The requests of a recipe in order of (time, user, session).
 
     Users take sessions by their clock (`UserClock`), a step of sessions at a time; turns wait until
     no earlier one can come. Documents are users of one request each, numbered before all others.
-    Shard (i, n) has the users whose number leaves i when divided by n. `end` is what `survey` found.
     """
 
-    def __init__(
-        self, recipe: Recipe, sources: Sequence[Source], shard: tuple[int, int] = (0, 1), end: TraceEnd | None = None
-    ) -> None:
+    def __init__(self, recipe: Recipe, sources: Sequence[Source]) -> None:
         self.shared = SharedObjects(recipe)
         self._recipe = recipe
         self._sources = sources
-        self._end = end
-        self._end_ns = _end_ns(recipe, end)
-        self._clock = _start_clock(recipe, sources, shard, self._end_ns)
+        self._end_ns = _end_ns(recipe)
+        self._clock = _start_clock(recipe, sources)
         self._builder = TurnBuilder(recipe, sources, self.shared)
         self._tokens = IdTable(np.int64, self.shared.count)
         self._tokens[np.arange(self.shared.count)] = self.shared.tokens
         self._sessions = Numbering()  # by slot
         self._emitted = 0
-        self._pending = self._builder.build_ingestion(shard, self._end_ns)
+        self._pending = self._builder.build_ingestion(self._end_ns)
         self._slots = len(self._pending)  # of the sessions so far
         # No turn is known to be next before every user has begun.
         if len(self._clock):
@@ -83,7 +60,9 @@ class Schedule:
         """Yield the turns in order, in batches."""
         # A user may run out of sessions before others: go on until no turns and no users are left.
         while len(self._pending) or (self._clock.frontier_ns < NEVER_NS).any():
-            turns = self._limit(self._take_ready())
+            turns = self._take_ready()
+            if self._recipe.requests:
+                turns = turns.take(slice(self._recipe.requests - self._emitted))
             self._emitted += len(turns)
             if len(turns):
                 yield turns
@@ -101,14 +80,6 @@ class Schedule:
         self._pending = self._pending.take(np.flatnonzero(~is_ready))
         return ready.sort()
 
-    def _limit(self, turns: Turns) -> Turns:
-        """Leave out turns after the last request, by its place if that is known, else by count."""
-        if self._end is not None:
-            return self._end.keep(turns)
-        if self._recipe.requests:
-            return turns.take(slice(self._recipe.requests - self._emitted))
-        return turns
-
     def _lowest_pending(self) -> int:
         """Return a number below which no pending turn has an object."""
         return int(self._pending.session_first.min(initial=self._tokens.end))
@@ -125,48 +96,31 @@ class Schedule:
         self._pending = Turns.concatenate([self._pending, turns.take(in_time)])
 
 
-def _end_ns(recipe: Recipe, end: TraceEnd | None) -> int:
+def _end_ns(recipe: Recipe) -> int:
     """Return the time before which requests begin, in ns."""
-    duration_ns = to_ns(recipe.duration_s) or NEVER_NS
-    return duration_ns if end is None else min(duration_ns, end.last[0] + 1)
+    return to_ns(recipe.duration_s) or NEVER_NS
 
 
-def _start_clock(recipe: Recipe, sources: Sequence[Source], shard: tuple[int, int], end_ns: int) -> UserClock:
-    """Return the clock of a shard's users before any has begun; documents are numbered first."""
+def _start_clock(recipe: Recipe, sources: Sequence[Source]) -> UserClock:
+    """Return the clock of the users, documents left out, before any has begun."""
     session_count = max(NEVER_NS if source.count is None else source.count for source in sources)
-    users = np.arange(min(recipe.users, session_count))
-    in_shard = (recipe.documents + users) % shard[1] == shard[0]
-    return UserClock(recipe, users[in_shard], session_count, end_ns)
+    return UserClock(recipe, np.arange(min(recipe.users, session_count)), session_count, _end_ns(recipe))
 
 
-def list_users(
-    recipe: Recipe, sources: Sequence[Source], shard: tuple[int, int] = (0, 1), end: TraceEnd | None = None
-) -> Ints:
-    """Return the numbers of a shard's users that have a request, ascending; arguments as of `Schedule`."""
-    if end is not None:
-        users: Ints = end.users[end.users % shard[1] == shard[0]]
-        return users
-    end_ns = _end_ns(recipe, None)
-    ingested = np.arange(recipe.documents)[list_ingestion_times(recipe) < end_ns]
-    documents: Ints = ingested[ingested % shard[1] == shard[0]]
-    clock = _start_clock(recipe, sources, shard, end_ns)
+def list_users(recipe: Recipe, sources: Sequence[Source]) -> Ints:
+    """Return the numbers of the users that have a request, ascending; documents are numbered first."""
+    if recipe.requests:  # where that limit ends the trace, the requests themselves show
+        has_request = IdTable(np.bool_)
+        for turns in Schedule(recipe, sources).batches():
+            has_request.cover(turns.user)
+            has_request[turns.user] = np.ones(len(turns), np.bool_)
+        return np.flatnonzero(has_request[np.arange(has_request.end)])
+    documents = np.flatnonzero(list_ingestion_times(recipe) < _end_ns(recipe))
+    clock = _start_clock(recipe, sources)
     if not len(clock):
         return documents
     grid = clock.first_sessions()
     _, sessions = draw_sessions(recipe, sources, grid.number)
     time_ns, _ = clock.begin(grid, sessions)
     first = time_ns[np.cumsum(sessions.turns) - sessions.turns]
-    return np.concatenate([documents, recipe.documents + grid.number[first < end_ns]])
-
-
-def survey(recipe: Recipe, sources: Sequence[Source]) -> TraceEnd | None:
-    """Find where the recipe's limit on requests ends the trace; None without a limit."""
-    if not recipe.requests:
-        return None
-    has_request = IdTable(np.bool_)
-    last: tuple[int, ...] = (0, 0, 0, 0)
-    for turns in Schedule(recipe, sources).batches():
-        has_request.cover(turns.user)
-        has_request[turns.user] = np.ones(len(turns), np.bool_)
-        last = _place(turns, -1)
-    return TraceEnd(last, np.flatnonzero(has_request[np.arange(has_request.end)]))
+    return np.concatenate([documents, recipe.documents + grid.number[first < _end_ns(recipe)]])

@@ -118,13 +118,12 @@ class TurnBuilder:
                 is_retrieval |= (source == number) & chance(bits, float(share))
         return is_retrieval
 
-    def build_ingestion(self, shard: tuple[int, int], end_ns: int) -> Turns:
-        """Make a turn for each document that a shard ingests before `end_ns`."""
+    def build_ingestion(self, end_ns: int) -> Turns:
+        """Make a turn for each document that is ingested before `end_ns`."""
         if self._shared.corpus is None:
             return Turns.zeros(0, no_ranges(0, len(self._kinds)))
         time_ns = list_ingestion_times(self._recipe)
-        in_shard = np.arange(len(time_ns)) % shard[1] == shard[0]
-        document = np.flatnonzero(in_shard & (time_ns < end_ns))
+        document = np.flatnonzero(time_ns < end_ns)
         own = self._kinds.index(_Kind(USER, _OWN))
         objects = no_ranges(len(document), len(self._kinds))
         ingested = self._shared.corpus.document_objects().take(document)

@@ -12,13 +12,13 @@ from tests.support.workloads import recipes, rows
 from tracegen.arrays import Ints, ranges, to_ns
 from tracegen.draws import Purpose, between, draw
 from tracegen.generate import batches, open_sources
-from tracegen.recipes.recipe import Mix, Prefix, Qos, Rag, Recipe
+from tracegen.recipes.recipe import Mix, Persona, Prefix, Qos, Rag, Recipe
 from tracegen.schema import Columns, Fingerprint, Metadata
 from tracegen.sources.sessions import Origin, Sessions, Source
 from tracegen.trace.invariants import TraceCheck
 from tracegen.workload import ops as ops_of
 from tracegen.workload import user_clock
-from tracegen.workload.schedule import Schedule, list_users, survey
+from tracegen.workload.schedule import Schedule, list_users
 
 PLAIN = Recipe(users=1, think_s=(0, 0), prefix=Prefix(share=0), qos=Qos(0, 0, 1), mix=Mix(sharegpt=1))
 
@@ -53,7 +53,7 @@ def sessions(*chats: list[tuple[int, int]]) -> list[list[tuple[int, int]]]:
 def make_ops_of(recipe: Recipe, chats: list[list[tuple[int, int]]]) -> Columns:
     recipe = replace(recipe, mix=Mix(sharegpt=1))
     sources: list[Source] = [Chats(recipe, chats)]
-    return joined(list(batches(recipe, sources, (0, 1), survey(recipe, sources))))
+    return joined(list(batches(recipe, sources)))
 
 
 def start_times(recipe: Recipe, chats: list[list[tuple[int, int]]]) -> Ints:
@@ -184,13 +184,11 @@ turn = st.tuples(st.integers(1, 60), st.integers(0, 100))
 chats = st.lists(st.lists(turn, min_size=1, max_size=5), min_size=1, max_size=12)
 
 
-def generate_batches(
-    recipe: Recipe, given_chats: list[list[tuple[int, int]]], shard: tuple[int, int] = (0, 1)
-) -> list[Columns]:
+def generate_batches(recipe: Recipe, given_chats: list[list[tuple[int, int]]]) -> list[Columns]:
     sources = [Chats(recipe, given_chats) if name == "sharegpt" else None for name in recipe.weights]
     others = open_sources(replace(recipe, mix=replace(recipe.mix, sharegpt=0)), Metadata(0, {}, ""))
     every: list[Source] = [source or others.pop(0) for source in sources]
-    return [batch for batch in batches(recipe, every, shard, survey(recipe, every)) if len(batch["op_id"])]
+    return [batch for batch in batches(recipe, every) if len(batch["op_id"])]
 
 
 @settings(max_examples=100)
@@ -211,16 +209,25 @@ def test_any_recipe_makes_a_valid_trace(recipe: Recipe, given_chats: list[list[t
 
 
 @settings(max_examples=50)
-@given(recipes, st.integers(1, 3))
-def test_listed_users_are_those_with_a_request(recipe: Recipe, shards: int) -> None:
+@given(recipes)
+def test_listed_users_are_those_with_a_request(recipe: Recipe) -> None:
     recipe = replace(recipe, mix=replace(recipe.mix, sharegpt=0, personas=recipe.mix.personas or 1))
     sources = open_sources(recipe, Metadata(0, {}, ""))
-    end = survey(recipe, sources)
-    for index in range(shards):
-        schedule = Schedule(recipe, sources, (index, shards), end)
-        turns = [batch.user for batch in schedule.batches()]
-        users = np.unique(np.concatenate([np.zeros(0, np.int64), *turns]))
-        assert list_users(recipe, sources, (index, shards), end).tolist() == users.tolist()
+    turns = [batch.user for batch in Schedule(recipe, sources).batches()]
+    users = np.unique(np.concatenate([np.zeros(0, np.int64), *turns]))
+    assert list_users(recipe, sources).tolist() == users.tolist()
+
+
+@pytest.mark.parametrize(("seed", "users", "turns"), [(798, 3, 4), (1284, 3, 4), (1374, 2, 3)])
+def test_no_user_is_forgotten_while_another_has_no_session_left(seed: int, users: int, turns: int) -> None:
+    """One user has no session left, and no turn waits, before the other's next session: one in 400 recipes."""
+    person = Persona(generation=(0, 4000), think_s=(0.1, 100), max_turns=1)
+    recipe = Recipe(
+        seed=seed, users=users, duration_s=60, prefix=Prefix(share=0), mix=Mix(personas=1),
+        personas={"chatbot": person, "coding": Persona(weight=0), "document": Persona(weight=0)},
+    )  # fmt: skip
+    schedule = Schedule(recipe, open_sources(recipe, Metadata(0, {}, "")))
+    assert sum(map(len, schedule.batches())) == turns
 
 
 @pytest.mark.parametrize("rows", [1, 30, 10**7])
