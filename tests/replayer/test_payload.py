@@ -162,17 +162,3 @@ def test_the_error_of_a_swapped_sector_names_its_place() -> None:
 def test_sectors_of_the_largest_object_can_be_numbered() -> None:
     buffer = make((1 << 36) - 1, MAX_OBJECT - BLOCK, BLOCK)
     assert PAYLOAD.check(buffer, (1 << 36) - 1, MAX_OBJECT - BLOCK, BLOCK, every_byte=False) is None
-
-
-def blocks(payload: Payload) -> set[bytes]:
-    """The 4-KiB blocks of some objects."""
-    found = (make(key, 0, 1 << 18, payload).tobytes()[: 1 << 18] for key in range(4))
-    return {whole[at : at + 4096] for whole in found for at in range(0, len(whole), 4096)}
-
-
-def test_payloads_of_two_runs_share_no_block() -> None:
-    first, second = (blocks(Payload(SEED, nonce)) for nonce in (1, 2))
-    assert len(first) == len(second) == 4 * 64
-    assert not first & second
-    assert first == blocks(Payload(SEED, 1))
-    assert blocks(Payload(SEED, 2**64 - 1)) != blocks(Payload(SEED + 1, 2**64 - 1))

@@ -1,8 +1,6 @@
 """`replayer predict` as a user types it: what it writes, that it is the run's own plan, and that it is deterministic."""
 
 import json
-import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -52,21 +50,6 @@ def test_the_log_is_the_plan_and_as_it_was_recorded(chat: Path, tmp_path: Path, 
     done = here("analysis", "check", tmp_path / "run", "--trace", chat)
     assert done.returncode == 0, done.stdout + done.stderr
     assert digest_of(tmp_path / "run") == json.loads(GOLDEN.read_text())[name]
-
-
-def test_two_processes_write_the_same_bytes_on_one_core_and_on_two(chat: Path, tmp_path: Path) -> None:
-    contents = []
-    cores = sorted(os.sched_getaffinity(0))
-    for number, allowed in enumerate([cores[:1], cores[:2]]):
-        run = tmp_path / str(number)
-        command = [sys.executable, "-m", "replayer", "predict", chat, *MODEL, "--profile", DRIVE, *LOADS["closed"]]
-        command += ["-o", run]
-        tied = ["taskset", "-c", ",".join(map(str, allowed))] if shutil.which("taskset") else []
-        done = subprocess.run([*tied, *map(str, command)], cwd=ROOT, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        contents.append({str(one.relative_to(run)): one.read_bytes() for one in run.rglob("*.parquet")})
-    assert contents[0] == contents[1]
-    assert len(contents[0]) == 1
 
 
 def test_the_order_of_a_live_prediction_is_followed_move_by_move(chat: Path, tmp_path: Path) -> None:

@@ -115,14 +115,6 @@ class TestSlabTier(DiskContract):
                 assert PAYLOAD.check(read(room, source, offset, length).words, 1000, offset, length) is None
         room.close()
 
-    def test_only_the_tiers_own_files_are_removed(self, tmp_path: Path) -> None:
-        (tmp_path / "precious").write_text("x")
-        tier = slab_tier(tmp_path, MIB)
-        (tier.folder / "precious").write_text("x")
-        tier.close()
-        assert {path.name for path in tmp_path.iterdir()} == {"precious", tier.folder.name}
-        assert [path.name for path in tier.folder.iterdir()] == ["precious"]
-
     def test_all_slabs_under_an_object_are_synced(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(disk, "SLAB", 64 << 10)
         tier, synced = slab_tier(tmp_path, 4 * (64 << 10), "sync", BlockIO(fsync="data")), set[int]()
