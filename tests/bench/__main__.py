@@ -16,19 +16,17 @@ DEFAULT = {
     "null": replay_part.null,
     "openloop": replay_part.openloop,
     "disk": disk_part.disk,
-    "throttle": disk_part.throttle,
     "validity": validity_part.validity,
     "comparison": comparison_part.comparison,
     "gpu": replay_part.gpu,
     "analysis": analysis_part.analysis,
 }
 BY_NAME = {"analysis100": analysis_part.analysis100}  # takes minutes and 3 GB
-NEED_DISKS = ("disk", "throttle")
 
 
 def lacks(part: str) -> str | None:
     """What this machine lacks for a part."""
-    if part in NEED_DISKS and (os.geteuid() != 0 or shutil.which("fio") is None):
+    if part == "disk" and (os.geteuid() != 0 or shutil.which("fio") is None):
         return "it needs root and fio"
     if part == "gpu":
         try:

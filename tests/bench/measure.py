@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,10 +24,10 @@ class Used(NamedTuple):
     peak_mib: float
 
 
-def run_process(*words: object, prefix: Sequence[str] = ()) -> Used:
+def run_process(*words: object) -> Used:
     """Run a command to its end; one that fails is an error."""
     began = time.perf_counter()
-    command = [*prefix, *map(str, words)]
+    command = [*map(str, words)]
     with tempfile.TemporaryFile("w+") as said:
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=said)
         _, status, usage = os.wait4(process.pid, 0)
@@ -37,9 +37,9 @@ def run_process(*words: object, prefix: Sequence[str] = ()) -> Used:
     return Used(time.perf_counter() - began, usage.ru_maxrss / 1024)
 
 
-def run_tool(*words: object, prefix: Sequence[str] = ()) -> Used:
+def run_tool(*words: object) -> Used:
     """Run a command of the project in a process of its own."""
-    return run_process(sys.executable, "-P", "-m", *words, prefix=prefix)
+    return run_process(sys.executable, "-P", "-m", *words)
 
 
 def summarise(run: Path) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """The planner and replays beside a bare read and bare loops: the replayer must measure the device and not itself."""
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,11 @@ TOKEN = 128 << 10  # bytes of llama3.1-8b
 PERSONAS = {"mix.personas": 1, "users": 1000}
 
 
-def write_ops(path: Path, size: int, is_read: np.ndarray, key: np.ndarray, gap_ns: int = 1000) -> Path:
-    """A trace of these ops on objects of one size, every op a request of its own."""
+def phased(path: Path, size: int, keys: int, reads: int, gap_ns: int = 1000) -> Path:
+    """A trace that writes so many objects of this size, then reads each so often; every op is a request of its own."""
+    key = np.tile(np.arange(keys), 1 + reads)
     ids = np.arange(len(key))
+    is_read = ids >= keys
     values: dict[str, Any] = dict.fromkeys(traces.DTYPES, np.zeros(len(key)))
     values |= dict.fromkeys(("op_id", "request_id", "session_id", "user_id"), ids)
     values |= {"time_ns": ids * gap_ns, "op": is_read, "phase": is_read, "key": key}
@@ -27,12 +28,6 @@ def write_ops(path: Path, size: int, is_read: np.ndarray, key: np.ndarray, gap_n
     values["tokens"] = np.full(len(key), max(1, size // TOKEN))
     batch = {name: np.asarray(values[name]).astype(dtype) for name, dtype in traces.DTYPES.items()}
     return traces.write(path, batch).path
-
-
-def phased(path: Path, size: int, keys: int, reads: int, gap_ns: int = 1000) -> Path:
-    """A trace that writes so many objects of this size, then reads each so often."""
-    key = np.tile(np.arange(keys), 1 + reads)
-    return write_ops(path, size, np.arange(len(key)) >= keys, key, gap_ns)
 
 
 @dataclass
@@ -44,10 +39,10 @@ class Replay:
     peak_mib: float
 
     @classmethod
-    def of(cls, trace: Path, out: Path, *flags: object, prefix: Sequence[str] = ()) -> "Replay":
+    def of(cls, trace: Path, out: Path, *flags: object) -> "Replay":
         flags = ("--pace", "asap", *flags) if "--pace" not in flags else flags
         flags = ("--model", "llama3.1-8b", "--force", "-o", out, *flags)
-        used = run_tool("replayer", "run", trace, *flags, prefix=prefix)
+        used = run_tool("replayer", "run", trace, *flags)
         return cls(pl.read_parquet(out / "moves" / "*.parquet"), summarise(out), used.peak_mib)
 
 

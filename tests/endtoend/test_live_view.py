@@ -1,6 +1,5 @@
 """A replay while it runs, as a user sees it: on a terminal, on a narrow one, on a dumb one, on a pipe."""
 
-import os
 import re
 import signal
 from pathlib import Path
@@ -68,17 +67,6 @@ def test_a_terminal_that_goes_away_does_not_end_a_run(endless: Path, tmp_path: P
         signal.signal(signal.SIGHUP, before)
     terminal.hang_up()
     assert info(tmp_path / "run")["status"] == "complete"
-
-
-def test_a_failing_run_says_so_while_it_runs(endless: Path, tmp_path: Path) -> None:
-    terminal = begin(endless, tmp_path, "--duration", "3")
-    terminal.wait_for(shows_rates)
-    os.truncate(next((tmp_path / "cache").glob("*/*.kv")), 0)
-    terminal.wait_for(lambda text: re.search(r"^1 move FAILED$", text, re.M))
-    assert terminal.end() == 1
-    *_, result, error = terminal.picture.text().splitlines()
-    assert re.match(re.escape(f"{tmp_path}/run: failed, "), result)
-    assert error == f"Error: {tmp_path}/run: 1 moves failed: 1 × short read."
 
 
 def test_a_dumb_terminal_gets_lines(endless: Path, tmp_path: Path) -> None:

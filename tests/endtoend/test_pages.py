@@ -198,25 +198,6 @@ def test_the_page_on_load_curves_shows_the_sweep_that_ships() -> None:
     assert [case.name for case in found.cases] == [f"load-speedup={n}" for n in (0.5, 1, 2, 4)]
 
 
-KV_CACHE_PY = """
-    autoscaler-mode burst-trace-path cache-dir config cpu-mem-gb cpu-memory-gb dataset-path decode-only disable-multi-turn
-    disable-prefix-caching duration enable-autoscaling enable-latency-tracing enable-rag generation-mode gpu-mem-gb
-    io-trace-log log-level max-concurrent-allocs max-conversations max-requests model num-gpus num-users output
-    performance-profile precondition precondition-size-gb precondition-threads prefill-only rag-num-docs replay-cycles
-    request-rate seed storage-capacity-gb target-saturation tensor-parallel trace-speedup use-burst-trace users
-    validation-trace xlsx-output
-"""
-"""Its flags, of mlcommons/storage, kv_cache_benchmark/kv_cache/cli.py, November 2026, and their older spellings."""
-
-
-def test_the_page_for_users_of_kv_cache_py_names_each_of_its_flags_once() -> None:
-    text = (ROOT / "docs" / "from-kv-cache-py.md").read_text()
-    table = text[text.index("## Flag by flag") : text.index("## The proposal's")]
-    rows = re.findall(r"^\| (`--.*?) \| (.+) \|$", table, re.M)
-    named = [flag for first, _ in rows for flag in re.findall(r"`--([a-z-]+)`", first)]
-    assert sorted(named) == sorted(KV_CACHE_PY.split())
-
-
 ELSEWHERE = re.compile(
     r"replayer run|--cache-dir|compare with |summary run1|gateway.jsonl|tokens.jsonl|log.csv|mine.parquet|blocks.parquet"
 )

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from replayer.bindings.compiled import variable
-from replayer.tiers.disk import uring_error
 
 _TRANSFER = CFUNCTYPE(c_ssize_t, c_int, c_void_p, c_size_t, c_long, use_errno=True)
 _SYNC = CFUNCTYPE(c_int, c_int, use_errno=True)
@@ -22,11 +21,6 @@ Transfer = Callable[[int, int, int, int], int]
 """(descriptor, address, bytes, offset): bytes moved; raises OSError."""
 
 needs_uring = pytest.mark.skipif("__import__('replayer.tiers.disk').tiers.disk.uring_error()", reason="no io_uring")
-
-
-def skip_without_uring() -> None:
-    if error := uring_error():
-        pytest.skip(f"no io_uring: {os.strerror(error)}")
 
 
 def _checked(result: int) -> int:

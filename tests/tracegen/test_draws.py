@@ -43,8 +43,3 @@ def test_below_multiplies_and_shifts_exactly(bits: int, span: int) -> None:
 @given(st.integers(0, 2**64 - 1), st.integers(-(2**40), 2**40), st.integers(0, 2**40))
 def test_between_includes_both_bounds_and_nothing_beyond(bits: int, low: int, extra: int) -> None:
     assert low <= int(between(np.array([bits], np.uint64), low, low + extra)[0]) <= low + extra
-
-
-def test_seeds_purposes_and_streams_give_different_draws() -> None:
-    draws = [draw(seed, purpose, np.arange(50)) for seed in (0, 1) for purpose in Purpose]
-    assert len(np.unique(np.concatenate(draws))) == 50 * 2 * len(Purpose)

@@ -67,17 +67,6 @@ def test_a_popular_object_outside_the_sample_moves_no_quantile(tmp_path: Path) -
     assert hits[np.searchsorted(sizes, 100)] == pytest.approx(0.5, abs=0.02)
 
 
-def test_counts_are_exact_if_objects_are_deleted_and_stored_again(tmp_path: Path) -> None:
-    rng = np.random.Generator(np.random.PCG64(7))
-    keys = np.concatenate([np.arange(300), rng.integers(0, 300, 30_000)])
-    steps = [("w" if row < 300 else str(rng.choice([*"rrrx"])), int(key), 10) for row, key in enumerate(keys)]
-    trace = traces.write(tmp_path / "t.parquet", traces.columns(steps, source=keys % 3))
-    whole, sampled = measure_reuse(trace), measure_reuse(trace, trace.ops // 5)
-    again = whole.distance >= 0
-    assert whole.reuses.tolist() == sampled.reuses.tolist() == np.bincount(whole.source[again], minlength=5).tolist()
-    assert whole.touches.tolist() == sampled.touches.tolist() == np.bincount(whole.source, minlength=5).tolist()
-
-
 def test_info_of_a_long_trace_states_the_sampled_share(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
 ) -> None:

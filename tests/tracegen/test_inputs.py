@@ -31,9 +31,3 @@ def test_pipes_and_devices_are_refused_at_once(run: Run, tmp_path: Path, command
         done = run("tracegen", *command.format(x=bad, **places).split(), ok=False)
         sentence(done, "pipe or device, not a file; name a")
     assert not (tmp_path / "t.parquet").exists()
-
-
-@pytest.mark.timeout(30)
-def test_a_replay_of_a_pipe_is_refused_at_once(run: Run, tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "t.parquet")
-    sentence(run("replayer", "plan", tmp_path / "t.parquet", ok=False), "t.parquet is a pipe or device, not a file")

@@ -1,9 +1,6 @@
 """Output files: complete or absent, and never replaced unasked."""
 
 import json
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -72,16 +69,3 @@ def test_a_dangling_link_is_not_replaced_unasked(run: Run, demo_trace: Path, tmp
         sentence(run("tracegen", *command, ok=False), "--force")
     sentence(run("tracegen", *export[:-1], f"{tmp_path}/\udcff.csv", ok=False), "not a name", "-o")
     assert all(path.is_symlink() for path in tmp_path.iterdir())
-
-
-def test_a_signal_leaves_no_partial_file(tmp_path: Path) -> None:
-    flags = ["--set", "mix.personas=1", "--users", "1000", "--duration", "1000000"]
-    command = [sys.executable, "-m", "tracegen", "generate", *flags, "-o", str(tmp_path / "t.parquet")]
-    going = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    while not any(path.stat().st_size > 10**6 for path in tmp_path.glob("t.parquet.*.partial")):
-        time.sleep(0.05)
-        assert going.poll() is None
-    going.terminate()
-    _, said = going.communicate(timeout=30)
-    assert (going.returncode, said.strip()) == (143, "Terminated.")
-    assert list(tmp_path.iterdir()) == []

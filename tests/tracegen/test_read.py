@@ -2,14 +2,11 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import polars as pl
-import pytest
 
 import tracegen
 from tests.support import traces
-from tracegen.errors import InputError
 from tracegen.schema import DTYPES, ENUMS, Trace
 
 
@@ -23,11 +20,6 @@ def test_the_frame_of_a_trace_holds_the_ops_of_its_batches(demo: Trace) -> None:
         column = frame[name]
         assert (column.to_physical().to_numpy() == ops[name]).all(), name
         assert name not in ENUMS or column.dtype == pl.Enum(ENUMS[name])
-
-
-def test_a_missing_trace_is_an_input_error(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no such trace"):
-        tracegen.read(tmp_path / "none.parquet")
 
 
 def test_importing_the_package_imports_nothing_slow() -> None:

@@ -36,23 +36,6 @@ def test_uneven_blocks_are_refused(format_: str, small: Trace, tmp_path: Path) -
     assert [path.name for path in tmp_path.iterdir()] == ["u.parquet"]
 
 
-def test_a_name_that_ends_in_zst_compresses_the_output(small: Trace, tmp_path: Path) -> None:
-    for name in ("io.csv", "io.csv.zst"):
-        export_trace("mlcommons", small, tmp_path / name)
-    import pyarrow as pa
-
-    with pa.input_stream(tmp_path / "io.csv.zst", compression="zstd") as stream:
-        assert stream.read() == (tmp_path / "io.csv").read_bytes()
-
-
-@pytest.mark.parametrize("format_", ["fio", "mlcommons", "oracle-general"])
-@pytest.mark.parametrize("number", [0, 2**32])
-def test_formats_of_bytes_require_bytes_per_token(format_: str, number: int, small: Trace, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="bytes_per_token"):
-        export_trace(format_, small, tmp_path / "o", number)
-    assert not list(tmp_path.iterdir())
-
-
 @pytest.mark.parametrize("format_", EXPORTS)
 @pytest.mark.parametrize("error", [KeyboardInterrupt, InputError("damaged"), OSError(28, "No space left on device")])
 def test_no_partial_file_stays(

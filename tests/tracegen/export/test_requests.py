@@ -1,20 +1,12 @@
 """Mooncake and kvcache-simulator requests, read back and replayed by the simulator."""
 
 import json
-import subprocess
-import sys
 from decimal import Decimal
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from replayer.models.geometry import TokenBytes
-from replayer.planning.counts import PlanCounts
-from replayer.planning.moves import HIT
-from replayer.planning.plan import Plan, PlanOptions
 from tests.support import traces
-from tests.support.imports import EXCERPT, imported
 from tests.tracegen.export.exports import _sized, export_trace, requests_of
 from tracegen.errors import InputError
 from tracegen.schema import Trace
@@ -50,32 +42,3 @@ def test_an_interleaved_prefill_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="row 2: the prefill of request 0 continues"):
         export_trace("mooncake", trace, tmp_path / "o")
     assert [path.name for path in tmp_path.iterdir()] == ["t.parquet"]
-
-
-def test_kvcache_simulators_own_lru_agrees_with_our_plan(blocks: Trace, tmp_path: Path) -> None:
-    """It counts the tokens of the longest cached prefix over all prompt tokens, in the last half of the requests."""
-    pytest.importorskip("kvcache_sim")
-    path, capacities = tmp_path / "t.jsonl", (1024, 2048, 4096)
-    trace = imported("mooncake", EXCERPT, tmp_path / "t.parquet")
-    export_trace("kvcache-simulator", trace, path)
-    # A block of 512 tokens of this model is 64 MiB.
-    budgets = ",".join(str(blocks // 16) for blocks in capacities)
-    command = ["--trace", path, "--model", "llama-3.1-8b", "--backend", "python", "--policies", "lru"]
-    module = [sys.executable, "-m", "kvcache_sim", "run", *command, "--format", "json", "--budgets-gib", budgets]
-    done = json.loads(subprocess.run(module, check=True, capture_output=True, text=True).stdout)
-    assert done["metadata"]["uniqueBlocks"] == trace.metadata.counts["keys"]
-    for point, capacity in zip(done["points"], capacities, strict=True):
-        theirs = point["results"]["lru"]
-        ours = hits_of_last_half(blocks, trace, capacity) / theirs["totalTokens"]
-        assert theirs["hitRate"] == pytest.approx(ours, abs=0.002)
-
-
-def hits_of_last_half(blocks: Trace, trace: Trace, capacity: int) -> int:
-    """Count the tokens that our plan of equal blocks hits in the last half."""
-    room = Decimal(capacity) * 512 * 2048 / 2**30
-    plan = Plan(blocks, PlanOptions(TokenBytes(2048), (Decimal(0), Decimal(0), room)))
-    of = traces.joined(list(trace.batches()))
-    late = of["request_id"] >= trace.metadata.counts["requests"] // 2
-    moved = [PlanCounts(plan.workload).list_moves(part) for part in plan.planner().stretches()]
-    hits = np.concatenate([rows[rows[:, 2] == HIT, 0] for rows in moved])
-    return int(of["tokens"][hits[late[hits]]].sum())

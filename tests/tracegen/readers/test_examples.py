@@ -7,25 +7,6 @@ from tests.tracegen.readers.reading import MS, S, agent, conversation, jsonl, re
 from tracegen.formats.rows import Call
 
 
-def test_mooncake(file: Path) -> None:
-    found = read(
-        "mooncake",
-        file,
-        jsonl(
-            {"timestamp": 0, "input_length": 1025, "output_length": 5, "hash_ids": [0, 1, 2]},
-            {"timestamp": 3000.5, "input_length": 1024, "output_length": 0, "hash_ids": [0, 3]},
-            {"timestamp": 3001, "input_length": 7, "output_length": 1},
-            {"timestamp": 3001, "input_length": 0, "output_length": 1, "hash_ids": []},
-        ),
-    )
-    assert found == [
-        Call(0, 1025, 5, [0, 1, 2]),
-        Call(3000_500_000, 1024, 0, [0, 3]),
-        Call(3001 * MS, 7, 1),
-        Call(3001 * MS, 0, 1, []),
-    ]
-
-
 def test_mooncake_of_dynamo_and_aiperf(file: Path) -> None:
     """A header gives the block size; later turns come a delay after the end of the turn before."""
     found, rows = read_rows(
@@ -167,34 +148,6 @@ def test_logs_by_the_names_of_their_columns(file: Path) -> None:
     first, same, other = (list(call.blocks or []) for call in found)
     assert first[:2] == same
     assert (len(first), len({*first, *other})) == (3, 5), "a block after another beginning is another block"
-
-
-def test_mlcommons(file: Path) -> None:
-    """Evictions are left out; rows are slightly out of order, because threads read the clock before the lock."""
-    text = (
-        "Timestamp,Operation,Object_Size_Bytes,Tier,Key,Phase\n"
-        "1740553426.194021,Write,131072,Tier-0,layer0/user0,Prefill\n"
-        "1740553426.194308,Write,65536,Tier-2,b,Prefill\n"
-        "1740553426.194300,Read,131072,Tier-0,layer0/user0,Decode\n"
-        "1740553426.194521,Write,131072,Tier-2,layer0/user0,Evict\n"
-    )
-    found, rows = read_rows("mlcommons", file, text)
-    sizes = [(0, 194021, 131072), (1, 194308, 65536), (0, 194308, 131072)]
-    assert found == [
-        Call(
-            1740553426 * S + time * 1000,
-            size,
-            0,
-            [key],
-            session=(file, key),
-            user=(file, key),
-            scope=file,
-            tokens=[size],
-            is_decode=number == 2,
-        )
-        for number, (key, time, size) in enumerate(sizes)
-    ]
-    assert rows.left_out == {"evictions": 1}
 
 
 def test_kvcache_simulator(file: Path) -> None:

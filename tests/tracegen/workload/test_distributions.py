@@ -33,39 +33,6 @@ def per_request(batch: Columns) -> dict[str, NDArray[np.int64]]:
     }
 
 
-@pytest.mark.parametrize(
-    ("name", "context", "generation", "think"),
-    [
-        ("chatbot", (512, 4096), (50, 200), (0.1, 0.5)),
-        ("coding", (4096, 25000), (100, 500), (0.2, 1.0)),
-        ("document", (4096, 16384), (200, 800), (0.3, 1.5)),
-    ],
-)
-def test_personas_have_the_lengths_and_pauses_of_kv_cache_py(
-    name: str, context: tuple[int, int], generation: tuple[int, int], think: tuple[float, float]
-) -> None:
-    kinds = {other: replace(one, weight=int(other == name)) for other, one in BARE.personas.items()}
-    recipe = replace(BARE, users=1000, duration_s=60, decode_token_ms=0, personas=kinds)
-    measured = per_request(made(recipe))
-    for values, (low, high) in ((measured["C"], context), (measured["G"], generation)):
-        assert values.min() >= low / 4
-        assert values.max() <= high
-        # Of each user's many turns the longest is nearly the user's own length, the shortest a quarter of it.
-        users = int(measured["user_id"].max()) + 1
-        tops, bottoms = np.zeros(users), np.full(users, np.inf)
-        np.maximum.at(tops, measured["user_id"], values)
-        np.minimum.at(bottoms, measured["user_id"], values)
-        assert tops.mean() == pytest.approx((low + high) / 2, rel=0.03)
-        assert (bottoms / tops).mean() == pytest.approx(0.25, abs=0.03)
-    pauses = measured["think"][measured["think"] > 0]
-    of_user = [
-        np.unique(measured["think"][(measured["user_id"] == user) & (measured["turn"] > 1)]) for user in range(20)
-    ]
-    assert all(len(one) <= 1 for one in of_user), "a user draws its pause once"
-    assert pauses.min() >= think[0] * 1e9
-    assert pauses.max() <= think[1] * 1e9
-
-
 def test_sessions_continue_with_probability_08_up_to_50_turns() -> None:
     batch = made(replace(BARE, users=500, requests=150_000, decode_reads=False, history="previous"))
     turns = np.bincount(batch["session_id"], minlength=1)
@@ -212,7 +179,7 @@ def test_common_phrases_begin_a_share_of_the_requests() -> None:
     assert len(np.unique(batch["key"][phrases])) == 2
 
 
-@pytest.mark.parametrize("shape", [1, 0.5, 0.25, 0.1])
+@pytest.mark.parametrize("shape", [1, 0.1])
 def test_gaps_have_the_recipes_rate_and_burstiness(shape: float) -> None:
     """A gamma law of shape k has a coefficient of variation of 1 / √k."""
     recipe = replace(BARE, users=60_000, session_rate=20, burstiness=shape, duration_s=2500, decode_reads=False)
