@@ -257,15 +257,9 @@ _SIGNATURES: Final = {
     ),
     "object": ("create c ppuip, open c ppuip, read c piipp, write c piipp, finish c pp, close v p, discard c pup"),
     "uring": "probe c",
-    "engine": (
-        "new n pppppppp, free v p, feed v p, start i pi, work c pippc, wait c pi, stop v p, "
-        "state v pp, totals v pp, unfinished i ppi, take_records i pp, take_rows i pp, "
-        "fault v pip"
-    ),
-    "prediction": (
-        "new n ppppppp, free v p, run c pi, stop v p, state v pp, totals v pp, unfinished i ppi, "
-        "take_records i pp, take_rows i pp"
-    ),
+    "engine": "new n pppppppp, free v p, feed v p, start i pi, work c pippc, wait c pi, stop v p, fault v pip",
+    "prediction": "new n ppppppp, free v p, run c pi, stop v p",
+    "run": "state v pp, totals v pp, unfinished i ppi, take_records i pp, take_rows i pp",
     "records": "split v piippi",
 }
 """The functions by the first word of their names: the rest of the name, result and arguments, as codes."""

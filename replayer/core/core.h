@@ -19,6 +19,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/types.h>
 
 enum { GPU, CPU, NVME, TIERS };
@@ -82,6 +83,10 @@ static inline bool transfers(int kind) {
     return kind == HIT || kind == STORE || kind == DEMOTE || kind == PROMOTE || kind == COPY;
 }
 
+static inline bool leaves_source(int64_t kind) {
+    return kind == DEMOTE || kind == PROMOTE || kind == DROP || kind == DELETE;
+}
+
 /* ---- placement.c: an arrangement of the tiers (docs/arrangements.md). ---- */
 enum { ON_EVICT, ON_STORE, ON_TOUCH };      /* down */
 enum { STAY, MOVE_UP, COPY_UP, COPY_TOP };  /* up */
@@ -109,6 +114,13 @@ typedef struct {
     int64_t ttl_ns;             /* 0: objects do not expire */
     int64_t pinned;             /* bit s: objects of source s are never evicted */
 } Rules;
+
+/* The finaliser of SplitMix64 (Steele et al., OOPSLA'14), a bijection on 64-bit words. */
+static inline uint64_t mix(uint64_t word) {
+    word = (word ^ word >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
+    word = (word ^ word >> 27) * UINT64_C(0x94D049BB133111EB);
+    return word ^ word >> 31;
+}
 
 static inline void capacities(const Rules *rules, int64_t *out) {
     for (int tier = 0; tier < TIERS; tier++) out[tier] = rules->tier[tier].capacity;
@@ -238,6 +250,13 @@ void planner_free(Planner *p);
 int64_t planner_next(Planner *p, int64_t most, const PlannedOp **ops, const PlannedMove **moves);
 const Placement *planner_placement(const Planner *p);
 
+/* Write what the fingerprint covers of an op's move, seven numbers. Returns the next row. */
+static inline int64_t *write_row(int64_t *row, int64_t op_id, int64_t seq, const PlannedMove *m) {
+    const int64_t numbers[7] = {op_id, seq, m->kind, m->key, m->from, m->to, m->size};
+    memcpy(row, numbers, sizeof numbers);
+    return row + 7;
+}
+
 /* ---- counting.c: what a plan does, in sums (docs/simulating.md). ---- */
 enum { RAG = 4, SOURCES };      /* `source` of a trace: a document's, and how many words it has */
 enum { PARTS = 2 };             /* of the requests of a trace */
@@ -263,16 +282,10 @@ typedef struct {
     int64_t *prompts;           /* [request][PROMPT_COLUMNS]; NULL: not counted */
     uint8_t *request, *key;     /* per request and key: flags */
 } Counter;
-/* Add a batch of a plan, the next in order. `rows`: gets seven numbers per move, those that the
- * fingerprint covers; or NULL. */
-void stretch_count(const Workload *w, const PlannedOp *ops, int64_t count, const PlannedMove *moves,
-                   Counter *c, int64_t *rows);
 
 /* ---- payload.c ---- */
 enum { SECTOR = 512, BLOCK = 1 << 20 };
 typedef struct Payload Payload;
-Payload *payload_new(const uint64_t *pool);
-void payload_free(Payload *p);
 void payload_fill(const Payload *p, void *buffer, uint64_t key, int64_t offset, int64_t length);
 void payload_pad(const Payload *p, void *buffer, uint64_t key, int64_t offset, int64_t length,
                  int64_t whole);
@@ -301,20 +314,7 @@ typedef struct {
     Extent *extent_list;        /* NULL: there is one extent */
     int fd;
 } Object;
-Tier *tier_null(void);
-Tier *tier_memory(void *arena, int64_t bytes, int64_t unit, const char *name);
-Tier *tier_files(int folder, const char *path, const BlockIO *io, int direct);
-Tier *tier_slab(const int *files, int64_t count, int64_t slab, int64_t bytes, int64_t unit,
-                const BlockIO *io, const char *path);
-Tier *tier_elsewhere(void);     /* its moves are made by the caller of engine_work */
-void tier_free(Tier *t);
-void tier_budget(Tier *t, int64_t bytes);
-void tier_reserve(Tier *t, int64_t bytes);
-void tier_throttle(Tier *t, double read_mib_s, double write_mib_s, double latency_us);
-/* Return when the throttled tier would have moved the bytes. */
-void tier_wait_turn(Tier *t, int direction, int64_t bytes, int64_t began);
 void tier_wait_at_most(Tier *t, int64_t until);    /* when a throttle's waits end, on clock_ns() */
-void tier_stop_waiting(Tier *t);
 int tier_keeps_bytes(const Tier *t);
 int tier_chunked(const Tier *t);
 int tier_is_elsewhere(const Tier *t);

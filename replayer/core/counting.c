@@ -119,25 +119,13 @@ static void count_op(Counter *c, const Workload *w, const PlannedOp *planned,
     count_headless(c, sums, op, moves, planned->moves);
 }
 
-/* What the fingerprint covers: seven numbers per move. */
-static void write_rows(int64_t op_id, const PlannedMove *moves, int64_t count, int64_t *rows) {
-    for (int64_t seq = 0; seq < count; seq++, moves++, rows += 7) {
-        rows[0] = op_id;
-        rows[1] = seq;
-        rows[2] = moves->kind;
-        rows[3] = moves->key;
-        rows[4] = moves->from;
-        rows[5] = moves->to;
-        rows[6] = moves->size;
-    }
-}
-
+/* Add a batch of a plan, the next in order. `rows`: gets seven numbers per move, those that the
+ * fingerprint covers; or NULL. */
 void stretch_count(const Workload *w, const PlannedOp *ops, int64_t count, const PlannedMove *moves,
                    Counter *c, int64_t *rows) {
     for (int64_t i = 0; i < count; moves += ops[i++].moves) {
         count_op(c, w, &ops[i], moves);
-        if (!rows) continue;
-        write_rows(w->op[ops[i].row].op_id, moves, ops[i].moves, rows);
-        rows += 7 * ops[i].moves;
+        for (int64_t seq = 0; rows && seq < ops[i].moves; seq++)
+            rows = write_row(rows, w->op[ops[i].row].op_id, seq, &moves[seq]);
     }
 }

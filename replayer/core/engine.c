@@ -9,7 +9,6 @@
 #include "memory.h"
 #include "run.h"
 #include <errno.h>
-#include <pthread.h>
 #include <sys/prctl.h>
 #include <time.h>
 
@@ -32,7 +31,10 @@ enum {
 /* The move that a worker makes, or has its caller make elsewhere; the worker's alone. */
 typedef struct { int32_t move; Record record; } MoveInHand;
 
-struct Engine {
+typedef struct {
+    Run run;                    /* the first, as functions of run.c take an engine; guarded by the
+                                   lock, but its planner is the feeder's alone */
+
     /* Set by engine_new and not changed afterwards. */
     Tier *tiers[TIERS];
     const Payload *payload;
@@ -40,7 +42,6 @@ struct Engine {
 
     pthread_mutex_t lock;       /* guards all fields below, and what they point to */
     pthread_cond_t conditions[CONDITIONS];
-    Run run;                    /* its planner is the feeder's alone */
     int64_t began;              /* clock_ns() at the run's time 0 */
     int64_t timer_due;          /* what the leader waits for; FAR: there is no leader */
     int64_t idle;               /* followers that wait */
@@ -52,7 +53,7 @@ struct Engine {
     /* Atomic: not guarded by the lock. */
     uint8_t *lost;              /* per key: bits of copies (copy_bit) that a failed move lost and
                                    none has replaced */
-};
+} Engine;
 
 static void make_locks(Engine *e) {
     pthread_mutexattr_t of_lock;
@@ -68,6 +69,17 @@ static void make_locks(Engine *e) {
     pthread_condattr_destroy(&of_condition);
 }
 
+void engine_free(Engine *e) {
+    if (!e) return;
+    run_end(&e->run);
+    free(e->lost);
+    free(e->faults);
+    free(e->in_hand);
+    for (int i = 0; i < CONDITIONS; i++) pthread_cond_destroy(&e->conditions[i]);
+    pthread_mutex_destroy(&e->lock);
+    free(e);
+}
+
 Engine *engine_new(const Workload *ops, const Settings *settings, const Load *load,
                    Planner *planner, Placement *live, const Rules *rules, Tier *const *tiers,
                    const Payload *payload) {
@@ -81,6 +93,8 @@ Engine *engine_new(const Workload *ops, const Settings *settings, const Load *lo
     Engine *e = made = zeros(1, sizeof *e);
     make_locks(e);
     run_begin(&e->run, ops, settings, load, planner, live, rules);
+    e->run.lock = &e->lock;
+    e->run.drained = &e->conditions[DRAINED];
     memcpy(e->tiers, tiers, sizeof e->tiers);
     e->payload = payload;
     e->lost = zeros((size_t)ops->keys + 1, 1);
@@ -88,17 +102,6 @@ Engine *engine_new(const Workload *ops, const Settings *settings, const Load *lo
     e->timer_due = FAR;
     attempt_end(&attempt);
     return e;
-}
-
-void engine_free(Engine *e) {
-    if (!e) return;
-    run_end(&e->run);
-    free(e->lost);
-    free(e->faults);
-    free(e->in_hand);
-    for (int i = 0; i < CONDITIONS; i++) pthread_cond_destroy(&e->conditions[i]);
-    pthread_mutex_destroy(&e->lock);
-    free(e);
 }
 
 static int64_t run_time(const Engine *e) { return e->began ? clock_ns() - e->began : 0; }
@@ -179,6 +182,7 @@ static __attribute__((noinline)) void feed(Engine *e) {
     pthread_mutex_unlock(&e->lock);
 }
 
+/* Plan ahead, in a thread of its own, until the plan is complete. */
 void engine_feed(Engine *e) {
     Attempt attempt;  /* planner_next has its own; what runs out of memory here holds the lock */
     attempt_begin(&attempt);
@@ -192,6 +196,7 @@ void engine_feed(Engine *e) {
     attempt_end(&attempt);
 }
 
+/* When the window is full, start the clock and return clock_ns(); else return 0. */
 int64_t engine_start(Engine *e, int64_t most_ns) {
     pthread_mutex_lock(&e->lock);
     if (e->run.planner && !e->full && !e->run.stopping)
@@ -507,6 +512,8 @@ static void check_late(Engine *e, Job *job, const PendingCheck *left, const char
     pthread_mutex_lock(&e->lock);
 }
 
+/* Work until a move must be made elsewhere (returns 1) or the run is over (returns 0). `resumed`:
+ * the move in `job` has been made. */
 int engine_work(Engine *e, int64_t worker, void *buffer, Job *job, int resumed) {
     MoveInHand *hand = &e->in_hand[worker];
     assert(worker >= 0 && worker < e->run.set.workers);
@@ -546,6 +553,7 @@ int engine_work(Engine *e, int64_t worker, void *buffer, Job *job, int resumed) 
 }
 
 /* ---- Functions of the main thread. ---- */
+/* Returns whether the run is over. */
 int engine_wait(Engine *e, int64_t most_ns) {
     pthread_mutex_lock(&e->lock);
     int64_t now = run_time(e), until = now + most_ns, limit = run_next_limit(&e->run, now);
@@ -558,45 +566,12 @@ int engine_wait(Engine *e, int64_t most_ns) {
     return over;
 }
 
+/* Start no more moves. */
 void engine_stop(Engine *e) {
     pthread_mutex_lock(&e->lock);
     e->run.stopping = e->over = true;
     wake_all(e);
     pthread_mutex_unlock(&e->lock);
-}
-
-void engine_state(Engine *e, State *out) {
-    pthread_mutex_lock(&e->lock);
-    run_state(&e->run, out);
-    pthread_mutex_unlock(&e->lock);
-}
-
-void engine_totals(Engine *e, Totals *out) {
-    pthread_mutex_lock(&e->lock);
-    *out = e->run.totals;
-    pthread_mutex_unlock(&e->lock);
-}
-
-int64_t engine_unfinished(Engine *e, Unfinished *out, int64_t room) {
-    pthread_mutex_lock(&e->lock);
-    int64_t count = run_unfinished(&e->run, out, room);
-    pthread_mutex_unlock(&e->lock);
-    return count;
-}
-
-int64_t engine_take_records(Engine *e, const Record **out) {
-    pthread_mutex_lock(&e->lock);
-    int64_t count = run_take_records(&e->run.records, (const void **)out);
-    pthread_cond_broadcast(&e->conditions[DRAINED]);
-    pthread_mutex_unlock(&e->lock);
-    return count;
-}
-
-int64_t engine_take_rows(Engine *e, const int64_t **out) {
-    pthread_mutex_lock(&e->lock);
-    int64_t count = run_take_records(&e->run.rows, (const void **)out);
-    pthread_mutex_unlock(&e->lock);
-    return count;
 }
 
 void engine_fault(Engine *e, int64_t number, Fault *out) {
@@ -606,6 +581,8 @@ void engine_fault(Engine *e, int64_t number, Fault *out) {
     pthread_mutex_unlock(&e->lock);
 }
 
+/* For tests: sizes of the structures that callers share, in the order of core.h and then of
+ * engine.h. */
 int64_t core_sizes(int64_t *out) {
     const int64_t sizes[] = {
         sizeof(TraceOp),     sizeof(TraceRequest), sizeof(TraceKey), sizeof(Workload),

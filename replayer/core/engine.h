@@ -1,5 +1,6 @@
 /* The structures that the engine and predictions share with their caller: settings, a move made
- * elsewhere, rows of the log, a measured machine. */
+ * elsewhere, rows of the log, a measured machine. Functions that only the caller uses are not
+ * declared in headers: bindings/compiled.py has their signatures. */
 #pragma once
 #include "core.h"
 
@@ -59,33 +60,3 @@ typedef struct {
     double make_byte_ns, check_byte_ns, move_ns;    /* work of the CPU */
 } Profile;
 enum { READS, WRITES };
-
-typedef struct Engine Engine;
-Engine *engine_new(const Workload *ops, const Settings *settings, const Load *load,
-                   Planner *planner, Placement *live, const Rules *rules, Tier *const *tiers,
-                   const Payload *payload);
-void engine_free(Engine *e);
-/* Plan ahead, in a thread of its own, until the plan is complete. */
-void engine_feed(Engine *e);
-/* When the window is full, start the clock and return clock_ns(); else return 0. */
-int64_t engine_start(Engine *e, int64_t most_ns);
-/* Work until a move must be made elsewhere (returns 1) or the run is over (returns 0). `resumed`:
- * the move in `job` has been made. */
-int engine_work(Engine *e, int64_t worker, void *buffer, Job *job, int resumed);
-int engine_wait(Engine *e, int64_t most_ns);    /* returns whether the run is over */
-void engine_stop(Engine *e);                    /* starts no more moves */
-void engine_state(Engine *e, State *out);
-void engine_totals(Engine *e, Totals *out);
-/* The requests that were due before the cut and are not done (scheduler_unfinished). */
-int64_t engine_unfinished(Engine *e, Unfinished *out, int64_t room);
-/* Take what has been recorded since the last call; it is valid until the next. Records: rows of the
- * log. Rows: the moves of executed ops in the plan's order, seven numbers each, for the
- * fingerprint. */
-int64_t engine_take_records(Engine *e, const Record **out);
-int64_t engine_take_rows(Engine *e, const int64_t **out);
-void records_split(const char *records, int64_t count, int64_t stride, const int64_t (*fields)[2],
-                   char *const *out, int64_t columns);
-void engine_fault(Engine *e, int64_t number, Fault *out);
-/* For tests: sizes of the structures that callers share, in the order of core.h and then of this
- * file. */
-int64_t core_sizes(int64_t *out);

@@ -25,14 +25,7 @@ struct Payload {
     uint64_t pool[BLOCK / 8];
 };
 
-/* The finaliser of SplitMix64 (Steele et al., OOPSLA'14), a bijection on 64-bit words, and its
- * inverse. */
-static inline uint64_t mix(uint64_t word) {
-    word = (word ^ word >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
-    word = (word ^ word >> 27) * UINT64_C(0x94D049BB133111EB);
-    return word ^ word >> 31;
-}
-
+/* The inverse of mix. */
 static uint64_t unmix(uint64_t word) {
     word = (word ^ word >> 31 ^ word >> 62) * UINT64_C(0x319642B2D24D8EC3);
     word = (word ^ word >> 27 ^ word >> 54) * UINT64_C(0x96DE1B173F119089);

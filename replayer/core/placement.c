@@ -2,12 +2,81 @@
  * an arrangement (docs/arrangements.md, docs/waterfall.md). Belongs to one thread, or is guarded by
  * Engine.lock. */
 #include "placement.h"
+#include "policies/queue.h"
+
+/* How often each key was touched, of the keys touched most recently: what a tier admits by. */
+typedef struct {
+    uint32_t *of;               /* per key */
+    Queue listed;               /* keys with a count; each counts 1 in its bytes */
+    int64_t most;               /* 0: all keys; then nothing is listed */
+} TouchCounts;
+
+/* What a request asks of the tiers. */
+typedef struct {
+    uint8_t begun, asked;       /* asked: a bit per tier */
+    int64_t missing[TIERS];     /* tokens in flight, of tiers that are limited and asked */
+} Fetch;
+
+enum { ALL_TIERS = (1 << TIERS) - 1 };  /* a bit per tier */
+
+struct Placement {
+    Memory memory;              /* of all that does not grow */
+    const Workload *ops;
+    Rules rules;
+    int64_t position;           /* of the op that is being decided */
+    int64_t now_ns;             /* the op's time */
+    Account account;
+    int64_t pinned[TIERS];      /* bytes of pinned objects */
+    uint8_t *places;            /* per key: its holders, and flags */
+    uint8_t *touches[TIERS];    /* per key: touches of the object in the tier */
+    uint32_t *last_touch;       /* per key: position of the last op on it */
+    uint32_t *key_at;           /* per position: the key of its op */
+    int64_t *touched_ns;        /* per key, with a time to live */
+    uint8_t *broken;            /* per request: it is past its first prefill write or miss */
+    int32_t *owner, *parent;    /* per key, if a rule needs them */
+    uint32_t *next_use;         /* per position, if a policy needs it */
+    PolicyView view;
+    Policy *policies[TIERS];    /* NULL: nothing is evicted from the tier */
+    TouchCounts *counts[TIERS]; /* NULL: the tier admits everything */
+    Queue *shares[TIERS];       /* per user: its objects, the one touched the longest ago first;
+                                   NULL: no quota */
+    int32_t *prompt_left;       /* per request: prefill ops to be decided, if a rule needs it */
+    uint32_t *prompt_at;        /* per row: position of a prefill op; NULL: recency is that of ops */
+    Fetch *fetches;             /* per request; NULL: every request asks every tier */
+    int64_t fetching[TIERS];    /* tokens of requests in flight */
+    int8_t in_background;       /* flag of the moves that are emitted */
+    PlannedMove *moves;
+    int64_t count, room;
+};
 
 enum { UNWRITTEN = 1 << 3, PINNED = 1 << 4 };  /* of Placement.places */
 enum { MOST_TOUCHES = 127 };                                            /* of Placement.touches */
 
 static bool is_bounded(const TierRules *rules) {
     return rules->usable && rules->usable != UNLIMITED;
+}
+
+static TouchCounts *new_counts(Placement *p, int64_t most) {
+    TouchCounts *c = array(&p->memory, 1, sizeof *c);
+    size_t keys = (size_t)p->ops->keys + 1;
+    c->of = array(&p->memory, keys, sizeof *c->of);
+    c->listed = queue_new(most ? array(&p->memory, keys, sizeof(Link)) : NULL);
+    c->most = most;
+    return c;
+}
+
+static Queue *new_shares(Placement *p) {
+    Queue *shares = array(&p->memory, (size_t)p->ops->users + 1, sizeof *shares);
+    Link *links = array(&p->memory, (size_t)p->ops->keys + 1, sizeof *links);
+    for (int64_t user = 0; user < p->ops->users; user++) shares[user] = queue_new(links);
+    return shares;
+}
+
+static void count_prompts(Placement *p) {
+    const Workload *w = p->ops;
+    p->prompt_left = array(&p->memory, (size_t)w->requests + 1, sizeof *p->prompt_left);
+    for (int64_t row = 0; row < w->ops; row++)
+        p->prompt_left[w->op[row].request] += is_of_prompt(&w->op[row]);
 }
 
 static void open_tier(Placement *p, int tier) {
@@ -21,9 +90,8 @@ static void open_tier(Placement *p, int tier) {
         p->policies[tier] = kind->make(kind, &view);
     }
     if (rules->usable && rules->admit_touches > 1)
-        p->counts[tier] = touch_counts_new(&p->memory, p->ops->keys, rules->admit_table);
-    if (rules->usable && rules->user_quota != UNLIMITED)
-        p->shares[tier] = user_shares_new(&p->memory, p->ops, p->owner);
+        p->counts[tier] = new_counts(p, rules->admit_table);
+    if (rules->usable && rules->user_quota != UNLIMITED) p->shares[tier] = new_shares(p);
 }
 
 static bool asks_for(const Rules *rules, bool (*of)(const TierRules *)) {
@@ -72,8 +140,11 @@ Placement *placement_new(const Workload *workload, const Rules *rules, const int
             p->key_at[position] = workload->op[rows ? rows[position] : position].key;
         p->next_use = next_uses(memory, p->key_at, positions, workload->keys);
     }
-    if (asks_for(rules, limits_fetches)) p->fetches = fetches_new(memory, workload);
-    if (rules->tail_first) p->prompts = prompts_new(memory, workload);
+    if (asks_for(rules, limits_fetches))
+        p->fetches = array(memory, (size_t)workload->requests + 1, sizeof *p->fetches);
+    if (rules->tail_first)
+        p->prompt_at = array(memory, (size_t)workload->ops + 1, sizeof *p->prompt_at);
+    if (p->fetches || p->prompt_at) count_prompts(p);
     if (rules->ttl_ns) p->touched_ns = array(memory, keys, sizeof *p->touched_ns);
     p->view = (PolicyView){.memory = memory,
                            .ops = workload,
@@ -118,6 +189,10 @@ static int slower_tier(const Placement *p, int tier, uint32_t key) {
     return tier;
 }
 
+static Queue *share_of(const Placement *p, int tier, uint32_t key) {
+    return &p->shares[tier][p->owner[key]];
+}
+
 static void emit(Placement *p, int kind, uint32_t key, int from, int to) {
     if (p->count == p->room) p->moves = grown(p->moves, &p->room, 64, sizeof *p->moves);
     p->moves[p->count++] = (PlannedMove){bytes_of(p, key), key,        (int8_t)kind,
@@ -140,7 +215,7 @@ static void enter(Placement *p, uint32_t key, int tier, int kind, int from) {
         p->pinned[tier] += size;
         return;
     }
-    if (p->shares[tier]) user_shares_enter(p->shares[tier], key, size);
+    if (p->shares[tier]) queue_push(share_of(p, tier, key), key, size);
     Policy *policy = p->policies[tier];
     if (policy) policy->kind->enter(policy, key);
 }
@@ -157,7 +232,7 @@ static void leave(Placement *p, uint32_t key, int tier, bool evicted) {
         assert(p->pinned[tier] >= 0);
         return;
     }
-    if (p->shares[tier]) user_shares_leave(p->shares[tier], key, size);
+    if (p->shares[tier]) queue_remove(share_of(p, tier, key), key, size);
     Policy *policy = p->policies[tier];
     if (policy) policy->kind->leave(policy, key, evicted);
 }
@@ -166,7 +241,7 @@ static void touch(Placement *p, uint32_t key, int tier) {
     assert(holds(p, tier, key));
     if (p->touches[tier][key] < MOST_TOUCHES) p->touches[tier][key]++;
     if (p->places[key] & PINNED) return;
-    if (p->shares[tier]) user_shares_touch(p->shares[tier], key);
+    if (p->shares[tier]) queue_renew(share_of(p, tier, key), key);
     Policy *policy = p->policies[tier];
     if (policy) policy->kind->touch(policy, key);
 }
@@ -178,9 +253,21 @@ static void touch_holders(Placement *p, uint32_t key, int serving) {
 }
 
 /* ---- Objects make room for others. ---- */
+static void count_touch(TouchCounts *c, uint32_t key) {
+    bool known = c->of[key] > 0;
+    if (c->of[key] < UINT32_MAX) c->of[key]++;
+    if (!c->most) return;
+    if (known) queue_renew(&c->listed, key);
+    else queue_push(&c->listed, key, 1);
+    if (c->listed.bytes <= c->most) return;
+    uint32_t oldest = c->listed.oldest;
+    queue_remove(&c->listed, oldest, 1);
+    c->of[oldest] = 0;
+}
+
 static bool admits(Placement *p, int tier, uint32_t key) {
     if (!p->counts[tier]) return true;
-    bool admitted = touch_counts_of(p->counts[tier], key) >= p->rules.tier[tier].admit_touches;
+    bool admitted = p->counts[tier]->of[key] >= p->rules.tier[tier].admit_touches;
     if (admitted) p->account.admitted[tier]++;
     else p->account.refused[tier]++;
     return admitted;
@@ -210,9 +297,8 @@ static void make_room(Placement *p, int tier, uint32_t key) {
     const TierRules *rules = &p->rules.tier[tier];
     int64_t size = bytes_of(p, key);
     if (p->shares[tier] && !(p->places[key] & PINNED)) {
-        UserShares *shares = p->shares[tier];
-        while (user_shares_used(shares, key) + size > rules->user_quota)
-            evict(p, user_shares_oldest(shares, key), tier, false);
+        const Queue *share = share_of(p, tier, key);
+        while (share->bytes + size > rules->user_quota) evict(p, share->oldest, tier, false);
     }
     while (p->account.used[tier] + size > rules->usable) {
         Policy *policy = p->policies[tier];
@@ -355,17 +441,41 @@ static void tell_policies(Placement *p, uint32_t key) {
     }
 }
 
+/* A request asks a tier of which it misses enough tokens, while the tokens of all requests in flight
+ * are within the limit. */
+static void begin_fetch(Placement *p, Fetch *fetch, const int64_t *missing) {
+    assert(!fetch->begun);
+    fetch->begun = 1;
+    for (int tier = 0; tier < TIERS; tier++) {
+        const TierRules *of = &p->rules.tier[tier];
+        bool asks = missing[tier] >= of->fetch_tokens &&
+                    (of->fetch_in_flight == UNLIMITED ||
+                     p->fetching[tier] + missing[tier] <= of->fetch_in_flight);
+        fetch->asked |= (uint8_t)((tier == GPU || asks) << tier);
+        if (tier == GPU || !limits_fetches(of)) continue;
+        if (asks) p->account.fetches[tier]++;
+        else p->account.fetches_refused[tier]++;
+        fetch->missing[tier] = asks ? missing[tier] : 0;
+        p->fetching[tier] += fetch->missing[tier];
+    }
+}
+
+static void end_fetch(Placement *p, const Fetch *fetch) {
+    for (int tier = 0; tier < TIERS; tier++) {
+        p->fetching[tier] -= fetch->missing[tier];
+        assert(p->fetching[tier] >= 0);
+    }
+}
+
 /* At a request's first prefill op: which tiers may the request ask? */
 static void decide_fetches(Placement *p, int32_t request) {
     const TraceRequest *asked = &p->ops->request[request];
     const int32_t *rows = &p->ops->rows[asked->begin];
     int64_t missing[TIERS] = {0}, leading[TIERS] = {0};
     bool leads[TIERS] = {true, true, true};
-    int32_t left = 0;
     for (int32_t i = 0; i < asked->count; i++) {
         const TraceOp *op = &p->ops->op[rows[i]];
         if (!is_of_prompt(op)) continue;
-        left++;
         for (int tier = 0; tier < TIERS; tier++) {
             bool held = fastest_holder(p, op->key, (1 << tier) - 1) != NOWHERE;
             leads[tier] &= held || !bytes_of(p, op->key);
@@ -374,7 +484,7 @@ static void decide_fetches(Placement *p, int32_t request) {
         }
     }
     for (int tier = 0; tier < TIERS; tier++) missing[tier] -= leading[tier];
-    fetches_begin(p->fetches, request, left, missing, &p->rules, &p->account);
+    begin_fetch(p, &p->fetches[request], missing);
 }
 
 static uint32_t key_in(const Placement *p, int tier, uint32_t key) {
@@ -384,7 +494,7 @@ static uint32_t key_in(const Placement *p, int tier, uint32_t key) {
 /* Two ops change places in the order of recency. */
 static void swap_ops(Placement *p, int64_t one, int64_t other) {
     uint32_t key = p->ops->op[one].key, other_key = p->ops->op[other].key;
-    uint32_t at = prompts_position(p->prompts, one), other_at = prompts_position(p->prompts, other);
+    uint32_t at = p->prompt_at[one], other_at = p->prompt_at[other];
     bool was_last = p->last_touch[key] == at, other_was_last = p->last_touch[other_key] == other_at;
     for (int tier = 0; tier < TIERS; tier++) {
         Policy *policy = p->policies[tier];
@@ -415,6 +525,14 @@ static void turn_round(Placement *p, int32_t request) {
     }
 }
 
+static void end_prompt_op(Placement *p, int64_t row, int32_t request) {
+    assert(p->prompt_left[request] > 0);
+    bool is_last = !--p->prompt_left[request];
+    if (p->prompt_at) p->prompt_at[row] = (uint32_t)p->position;
+    if (p->prompt_at && is_last) turn_round(p, request);
+    if (p->fetches && is_last) end_fetch(p, &p->fetches[request]);
+}
+
 int placement_decide(Placement *p, int64_t row, const PlannedMove **moves, int64_t *count) {
     assert(row >= 0 && row < p->ops->ops && p->position < p->ops->ops);
     const TraceOp *op = &p->ops->op[row];
@@ -423,11 +541,10 @@ int placement_decide(Placement *p, int64_t row, const PlannedMove **moves, int64
     p->count = 0;
     if (bytes_of(p, key) > p->account.largest) p->account.largest = bytes_of(p, key);
     for (int tier = 0; tier < TIERS; tier++)
-        if (p->counts[tier] && is_of_prompt(op))
-            touch_counts_add(p->counts[tier], key);
-    if (p->fetches && is_of_prompt(op) && !fetches_begun(p->fetches, op->request))
-        decide_fetches(p, op->request);
-    if (p->fetches) asked = fetches_asked(p->fetches, op->request);
+        if (p->counts[tier] && is_of_prompt(op)) count_touch(p->counts[tier], key);
+    const Fetch *fetch = p->fetches ? &p->fetches[op->request] : NULL;
+    if (fetch && is_of_prompt(op) && !fetch->begun) decide_fetches(p, op->request);
+    if (fetch && fetch->begun) asked = fetch->asked;
     if (p->rules.first_writes && role != REMOVE) {
         role = p->places[key] & UNWRITTEN ? WRITE : READ;
         p->places[key] &= (uint8_t)~UNWRITTEN;
@@ -447,9 +564,7 @@ int placement_decide(Placement *p, int64_t row, const PlannedMove **moves, int64
         if (role == WRITE) p->broken[op->request] |= op->phase == PREFILL;
     }
     for (int tier = 0; tier < TIERS; tier++) evict_in_background(p, tier);
-    if (p->fetches && is_of_prompt(op)) fetches_end_op(p->fetches, op->request);
-    if (p->prompts && is_of_prompt(op) && prompts_end_op(p->prompts, row, p->position))
-        turn_round(p, op->request);
+    if (p->prompt_left && is_of_prompt(op)) end_prompt_op(p, row, op->request);
     p->position++;
     *moves = p->moves;
     *count = p->count;

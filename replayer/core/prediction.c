@@ -1,7 +1,9 @@
-#include "prediction.h"
-
+/* A prediction: the execution of a plan on the computed clock of a measured machine
+ * (docs/predicting.md). One thread. */
 #include "heap.h"
 #include "memory.h"
+#include "run.h"
+#include "stations.h"
 
 enum { STRETCH = 256 };  /* ops planned at a time */
 
@@ -15,8 +17,8 @@ typedef struct {
     int64_t entered;            /* when the step began */
 } Worker;
 
-struct Prediction {
-    Run run;
+typedef struct {
+    Run run;                    /* the first, as functions of run.c take a prediction */
     const Profile *profile;
     Stations *stations;
     int64_t now;
@@ -28,7 +30,17 @@ struct Prediction {
     const PlannedOp *ops;
     const PlannedMove *moves;
     int64_t count, at, position;
-};
+} Prediction;
+
+void prediction_free(Prediction *p) {
+    if (!p) return;
+    run_end(&p->run);
+    stations_free(p->stations);
+    free(p->workers);
+    free(p->free_workers.entries);
+    free(p->ended);
+    free(p);
+}
 
 Prediction *prediction_new(const Workload *ops, const Settings *settings, const Load *load,
                            Planner *planner, Placement *live, const Rules *rules,
@@ -51,16 +63,6 @@ Prediction *prediction_new(const Workload *ops, const Settings *settings, const 
     p->now = NEVER;
     attempt_end(&attempt);
     return p;
-}
-
-void prediction_free(Prediction *p) {
-    if (!p) return;
-    run_end(&p->run);
-    stations_free(p->stations);
-    free(p->workers);
-    free(p->free_workers.entries);
-    free(p->ended);
-    free(p);
 }
 
 /* ---- The plan comes in. ---- */
@@ -87,17 +89,12 @@ static void admit_plan(Prediction *p) {
 }
 
 /* ---- A move, step by step. ---- */
-static uint64_t mix(uint64_t z) {
-    z += UINT64_C(0x9E3779B97F4A7C15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
-    return z ^ (z >> 31);
-}
+static uint64_t draw(uint64_t state) { return mix(state + UINT64_C(0x9E3779B97F4A7C15)); }
 
 /* Return the number in [0, 1) that the factor of a move's visit is drawn by. */
 static double chance(const Record *r, int tier, int direction) {
-    uint64_t h = mix(mix((uint64_t)r->op_id) + 8 * (uint64_t)r->seq + 2 * (uint64_t)tier +
-                     (uint64_t)direction);
+    uint64_t h = draw(draw((uint64_t)r->op_id) + 8 * (uint64_t)r->seq + 2 * (uint64_t)tier +
+                      (uint64_t)direction);
     return (double)(h >> 11) * 0x1p-53;
 }
 
@@ -243,6 +240,8 @@ static bool advance_clock(Prediction *p) {
     return true;
 }
 
+/* Go on until at least `most` rows of the log wait to be taken (returns 1) or the run is over and
+ * no move is in flight (returns 0). */
 int prediction_run(Prediction *p, int64_t most) {
     Attempt attempt;
     attempt_begin(&attempt);
@@ -266,19 +265,5 @@ int prediction_run(Prediction *p, int64_t most) {
     return p->run.records.count >= most;
 }
 
+/* Start no more moves. */
 void prediction_stop(Prediction *p) { p->run.stopping = true; }
-
-void prediction_state(const Prediction *p, State *out) { run_state(&p->run, out); }
-void prediction_totals(const Prediction *p, Totals *out) { *out = p->run.totals; }
-
-int64_t prediction_unfinished(const Prediction *p, Unfinished *out, int64_t room) {
-    return run_unfinished(&p->run, out, room);
-}
-
-int64_t prediction_take_records(Prediction *p, const Record **out) {
-    return run_take_records(&p->run.records, (const void **)out);
-}
-
-int64_t prediction_take_rows(Prediction *p, const int64_t **out) {
-    return run_take_records(&p->run.rows, (const void **)out);
-}

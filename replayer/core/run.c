@@ -8,7 +8,7 @@ static void *append(RecordBuffer *b, size_t size) {
     return b->filling + (size_t)b->count++ * size;
 }
 
-int64_t run_take_records(RecordBuffer *b, const void **out) {
+static int64_t take(RecordBuffer *b, const void **out) {
     int64_t count = b->count, room = b->room;
     char *full = b->filling;
     b->filling = b->taken;
@@ -136,8 +136,7 @@ bool run_retire(Run *r) {
             const Move *m = scheduler_move(r->scheduler, move);
             PlannedMove planned = {m->size, m->key, m->kind, m->from, m->to, m->background};
             totals_move(&r->totals, r->ops, op->planned, seq, &planned);
-            int64_t row[7] = {op_id, seq, m->kind, m->key, m->from, m->to, m->size};
-            memcpy(append(&r->rows, sizeof row), row, sizeof row);
+            write_row(append(&r->rows, 7 * sizeof(int64_t)), op_id, seq, &planned);
             move = m->next;
         }
         assert(seq == op->moves && op->position >= r->state.executed);
@@ -225,16 +224,55 @@ void records_split(const char *records, int64_t count, int64_t stride, const int
     }
 }
 
+/* ---- Functions of the main thread, on what begins with its Run: an engine or a prediction. ---- */
+static void hold(const Run *r) {
+    if (r->lock) pthread_mutex_lock(r->lock);
+}
+
+static void let_go(const Run *r) {
+    if (r->lock) pthread_mutex_unlock(r->lock);
+}
+
+/* List the requests that were due before the cut and are not done, as scheduler_unfinished. */
 int64_t run_unfinished(const Run *r, Unfinished *out, int64_t room) {
+    hold(r);
     int64_t until = r->state.cut ? r->state.cut_ns : NEVER;
-    return scheduler_unfinished(r->scheduler, until, out, room);
+    int64_t count = scheduler_unfinished(r->scheduler, until, out, room);
+    let_go(r);
+    return count;
 }
 
 void run_state(const Run *r, State *out) {
+    hold(r);
     *out = r->state;
     out->over = run_is_finished(r);
     out->in_window = scheduler_in_window(r->scheduler);
     out->in_flight = r->in_flight;
     out->queued = scheduler_ready(r->scheduler);
     out->left = out->cut && r->limit >= out->executed ? r->limit + 1 - out->executed : 0;
+    let_go(r);
+}
+
+void run_totals(const Run *r, Totals *out) {
+    hold(r);
+    *out = r->totals;
+    let_go(r);
+}
+
+/* Take what has been recorded since the last call; it is valid until the next. Records: rows of the
+ * log. Rows: the moves of executed ops in the plan's order, seven numbers each, for the
+ * fingerprint. */
+int64_t run_take_records(Run *r, const void **out) {
+    hold(r);
+    int64_t count = take(&r->records, out);
+    if (r->drained) pthread_cond_broadcast(r->drained);
+    let_go(r);
+    return count;
+}
+
+int64_t run_take_rows(Run *r, const void **out) {
+    hold(r);
+    int64_t count = take(&r->rows, out);
+    let_go(r);
+    return count;
 }

@@ -1,10 +1,11 @@
 /* The book-keeping of an execution, which engine.c (on the real clock) and prediction.c (on a
  * computed one) share: the window, the time limits, what has been executed, and rows of the log.
  *
- * Locks: there are none here; one thread at a time may call.
+ * Locks: one thread at a time may call what is declared here; an engine's threads hold its lock.
  */
 #pragma once
 #include "engine.h"
+#include <pthread.h>
 
 /* Records that wait for the caller; taken by swapping buffers. It has room for many from the start,
  * which the kernel backs when it is used: while a growing buffer was copied, every thread would
@@ -13,6 +14,9 @@ enum { RECORDS_MOST = 1 << 18 };
 typedef struct { char *filling, *taken; int64_t count, room, taken_room; } RecordBuffer;
 
 typedef struct {
+    pthread_mutex_t *lock;      /* an engine's; NULL: there is one thread */
+    pthread_cond_t *drained;    /* an engine's: the records have been taken */
+
     /* Set by run_begin and not changed afterwards. */
     const Workload *ops;
     Settings set;
@@ -51,10 +55,3 @@ void run_describe(Run *r, int32_t move, int64_t worker, Record *out);
 void run_record(Run *r, Record *record);
 /* Ops that are executed leave the window. Returns whether there were any. */
 bool run_retire(Run *r);
-void run_state(const Run *r, State *out);
-int64_t run_unfinished(const Run *r, Unfinished *out, int64_t room);
-int64_t run_take_records(RecordBuffer *b, const void **out);
-
-static inline bool leaves_source(int64_t kind) {
-    return kind == DEMOTE || kind == PROMOTE || kind == DROP || kind == DELETE;
-}

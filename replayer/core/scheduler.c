@@ -342,10 +342,7 @@ static void release_room(const Move *m, int32_t move, Ledger *l) {
         ledger_entry(l, at)->move = NONE;
 }
 
-static bool frees(const Move *m) {
-    return m->from >= 0 &&
-           (m->kind == DEMOTE || m->kind == PROMOTE || m->kind == DROP || m->kind == DELETE);
-}
+static bool frees(const Move *m) { return m->from >= 0 && leaves_source(m->kind); }
 
 /* ---- An op gets its position and its moves. ---- */
 static bool has_miss(const PlannedMove *moves, int64_t count) {
@@ -590,7 +587,17 @@ static void advance_request(Scheduler *s, int32_t request, int64_t now) {
     }
 }
 
-static int64_t scale_time(int64_t ns, double speedup) { return (int64_t)((double)ns / speedup); }
+static int64_t scaled(const Scheduler *s, int64_t ns) {
+    return (int64_t)((double)ns / s->load.speedup);
+}
+
+/* When the trace says that a request starts; NEVER: what was before it decides. */
+static int64_t timed_start(const Scheduler *s, int64_t request) {
+    const TraceRequest *asked = &s->ops->request[request];
+    bool is_timed = s->load.pace == OPEN ||
+                    (s->load.pace == CLOSED && s->ops->first[asked->user] == request);
+    return is_timed ? scaled(s, asked->time_ns) : NEVER;
+}
 
 static void begin_request(Scheduler *s, int32_t request, int64_t start) {
     RequestState *r = &s->requests[request];
@@ -611,7 +618,7 @@ static void enter_requests(Scheduler *s, int64_t now) {
         if (w->rows[w->request[request].begin] != s->entering) continue;
         int64_t start = now;
         if (s->load.pace == OPEN) {
-            start = scale_time(w->request[request].time_ns, s->load.speedup);
+            start = timed_start(s, request);
             if (start > now) return;
         } else if (s->in_progress >= s->load.workers) {
             return;
@@ -627,8 +634,7 @@ void scheduler_begin(Scheduler *s, int64_t now) {
         for (int64_t user = 0; user < s->ops->users; user++) {
             int32_t request = s->ops->first[user];
             if (request == NONE) continue;
-            begin_request(s, request,
-                          scale_time(s->ops->request[request].time_ns, s->load.speedup));
+            begin_request(s, request, timed_start(s, request));
             advance_request(s, request, now);
         }
     }
@@ -640,16 +646,7 @@ void scheduler_admit(Scheduler *s, int64_t position, int64_t row, int role,
     int32_t at = create_op(s, row), request = s->ops->op[row].request;
     admit_op(s, at, position, role, moves, count, now);
     RequestState *r = &s->requests[request];
-    if (!r->begun) {
-        int64_t start = now;
-        if (s->load.pace == OPEN)
-            start = scale_time(s->ops->request[request].time_ns, s->load.speedup);
-        if (s->load.pace == CLOSED) {
-            bool first = s->ops->first[s->ops->request[request].user] == request;
-            start = first ? scale_time(s->ops->request[request].time_ns, s->load.speedup) : NEVER;
-        }
-        begin_request(s, request, start);
-    }
+    if (!r->begun) begin_request(s, request, s->load.pace == ASAP ? now : timed_start(s, request));
     enqueue(s, r, at);
     advance_request(s, request, now);
 }
@@ -661,8 +658,7 @@ static void end_request(Scheduler *s, int32_t request, int64_t now) {
     if (s->decides && s->load.pace == ASAP) enter_requests(s, now);
     if (s->load.pace != CLOSED || next == NONE) return;
     RequestState *r = &s->requests[request], *after = &s->requests[next];
-    int64_t start =
-        r->end_ns + r->wait_ns + scale_time(s->ops->request[next].think_ns, s->load.speedup);
+    int64_t start = r->end_ns + r->wait_ns + scaled(s, s->ops->request[next].think_ns);
     if (s->decides) begin_request(s, next, start);
     after->start_ns = after->due_ns = start;
     advance_request(s, next, now);
@@ -682,11 +678,8 @@ static bool is_in_prefill(const Scheduler *s, int64_t request) {
 
 /* When a request was due; NEVER: it is not known, because its user's last one is not done. */
 static int64_t request_due(const Scheduler *s, int64_t request) {
-    const TraceRequest *asked = &s->ops->request[request];
     int64_t start = s->requests[request].start_ns;
-    bool is_timed = s->load.pace == OPEN ||
-                    (s->load.pace == CLOSED && s->ops->first[asked->user] == request);
-    return start == NEVER && is_timed ? scale_time(asked->time_ns, s->load.speedup) : start;
+    return start == NEVER ? timed_start(s, request) : start;
 }
 
 int64_t scheduler_unfinished(const Scheduler *s, int64_t until, Unfinished *out, int64_t room) {
@@ -744,8 +737,7 @@ void scheduler_release(Scheduler *s, int64_t now) {
 int64_t scheduler_next_due(const Scheduler *s) {
     int64_t due = s->timed.count ? (int64_t)s->timed.entries[0].key : FAR;
     if (s->decides && s->load.pace == OPEN && s->entering < s->ops->ops) {
-        int64_t start =
-            scale_time(s->ops->request[s->ops->op[s->entering].request].time_ns, s->load.speedup);
+        int64_t start = timed_start(s, s->ops->op[s->entering].request);
         if (start < due) due = start;
     }
     return due;

@@ -97,7 +97,21 @@ static Tier *new_tier(TierKind kind, const char *name, int64_t bytes, int64_t un
     return t;
 }
 
+void tier_free(Tier *t) {
+    if (!t) return;
+    for (int64_t i = 0; i < t->held_room; i++)
+        if (t->held[i].extents) free(t->held[i].extent_list);
+    free(t->held);
+    extents_free(t->room);
+    free((void *)t->files);
+    pthread_mutex_destroy(&t->lock);
+    for (int direction = 0; direction < 2; direction++)
+        pthread_mutex_destroy(&t->channels[direction].lock);
+    free(t);
+}
+
 Tier *tier_null(void) { return new_tier(NULL_TIER, "null tier", 0, 0); }
+/* Its moves are made by the caller of engine_work. */
 Tier *tier_elsewhere(void) { return new_tier(ELSEWHERE, "", 0, 0); }
 
 Tier *tier_memory(void *arena, int64_t bytes, int64_t unit, const char *name) {
@@ -130,19 +144,6 @@ Tier *tier_slab(const int *files, int64_t count, int64_t slab, int64_t bytes, in
     t->slabs = count;
     t->io = *io;
     return t;
-}
-
-void tier_free(Tier *t) {
-    if (!t) return;
-    for (int64_t i = 0; i < t->held_room; i++)
-        if (t->held[i].extents) free(t->held[i].extent_list);
-    free(t->held);
-    extents_free(t->room);
-    free((void *)t->files);
-    pthread_mutex_destroy(&t->lock);
-    for (int direction = 0; direction < 2; direction++)
-        pthread_mutex_destroy(&t->channels[direction].lock);
-    free(t);
 }
 
 /* Limit the bytes of objects to fewer than the units add up to. Called before the run. */
@@ -187,6 +188,7 @@ static int64_t *lateness(const Tier *t, int direction) {
     return &late[direction][at].ns;
 }
 
+/* Return when the throttled tier would have moved the bytes. */
 void tier_wait_turn(Tier *t, int direction, int64_t bytes, int64_t began) {
     Channel *c = &t->channels[direction];
     int64_t *late_ns = lateness(t, direction);

@@ -41,10 +41,16 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void ring_close(void *memory) {
     Ring *ring = memory;
-    munmap(ring->rings, ring->rings_bytes);
-    munmap(ring->sqes, ring->sqes_bytes);
-    close(ring->fd);
+    if (ring->rings != MAP_FAILED) munmap(ring->rings, ring->rings_bytes);
+    if (ring->sqes != MAP_FAILED) munmap(ring->sqes, ring->sqes_bytes);
+    if (ring->fd >= 0) close(ring->fd);
     free(ring);
+}
+
+static Ring *give_up(Ring *ring, int reason, int *error) {
+    ring_close(ring);
+    *error = reason;
+    return NULL;
 }
 
 static void make_key(void) { pthread_key_create(&of_thread, ring_close); }
@@ -54,42 +60,29 @@ static Ring *ring_of_thread(int *error) {
     pthread_once(&once, make_key);
     Ring *ring = pthread_getspecific(of_thread);
     if (ring) return ring;
-    struct io_uring_params params;
-    memset(&params, 0, sizeof params);
-    int fd = (int)syscall(SYS_io_uring_setup, ENTRIES, &params);
-    if (fd < 0) {
-        *error = errno;
-        return NULL;
-    }
-    if (!(params.features & IORING_FEAT_SINGLE_MMAP)) {  /* Linux before 5.4 */
-        close(fd);
-        *error = ENOSYS;
-        return NULL;
-    }
     ring = calloc(1, sizeof *ring);
     if (!ring) {
-        close(fd);
         *error = ENOMEM;
         return NULL;
     }
+    struct io_uring_params params;
+    memset(&params, 0, sizeof params);
+    int fd = (int)syscall(SYS_io_uring_setup, ENTRIES, &params);
+    ring->rings = ring->sqes = MAP_FAILED;
+    ring->fd = fd;
+    if (fd < 0) return give_up(ring, errno, error);
+    if (!(params.features & IORING_FEAT_SINGLE_MMAP))  /* Linux before 5.4 */
+        return give_up(ring, ENOSYS, error);
     size_t sq = params.sq_off.array + params.sq_entries * sizeof(unsigned);
     size_t cq = params.cq_off.cqes + params.cq_entries * sizeof(struct io_uring_cqe);
-    ring->fd = fd;
     ring->rings_bytes = sq > cq ? sq : cq;
     ring->sqes_bytes = params.sq_entries * sizeof(struct io_uring_sqe);
-    char *rings = mmap(NULL, ring->rings_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE,
-                       fd, IORING_OFF_SQ_RING);
-    void *sqes = mmap(NULL, ring->sqes_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd,
+    char *rings = ring->rings = mmap(NULL, ring->rings_bytes, PROT_READ | PROT_WRITE,
+                                     MAP_SHARED | MAP_POPULATE, fd, IORING_OFF_SQ_RING);
+    if (rings == MAP_FAILED) return give_up(ring, errno, error);
+    ring->sqes = mmap(NULL, ring->sqes_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd,
                       IORING_OFF_SQES);
-    if (rings == MAP_FAILED || sqes == MAP_FAILED) {
-        *error = errno;
-        if (rings != MAP_FAILED) munmap(rings, ring->rings_bytes);
-        close(fd);
-        free(ring);
-        return NULL;
-    }
-    ring->rings = rings;
-    ring->sqes = sqes;
+    if (ring->sqes == MAP_FAILED) return give_up(ring, errno, error);
     ring->sq_tail = (unsigned *)(rings + params.sq_off.tail);
     ring->sq_mask = (unsigned *)(rings + params.sq_off.ring_mask);
     ring->sq_array = (unsigned *)(rings + params.sq_off.array);

@@ -29,7 +29,12 @@ from replayer.record.run_info import Totals
 
 # Numbers per row of a plan.
 ROW_NUMBERS: Final = 7
-_FUNCTIONS: Final = ("state", "totals", "unfinished", "take_records", "take_rows", "free")
+# Of an execution of either kind.
+_state = call("run_state")
+_totals = call("run_totals")
+_unfinished = call("run_unfinished")
+_take_records = call("run_take_records")
+_take_rows = call("run_take_rows")
 VERIFY: Final[dict[Verify, int]] = {"off": 0, "stamps": 1, "full": 2}
 
 # Rows of the log, of dtype RECORD.
@@ -95,7 +100,7 @@ class CompiledExecution:
         is_live = plan.options.order.kind == "live"
         self.began_ns = 0
         self.causes = Counter[str]()
-        self._core = {name: call(f"{prefix}_{name}") for name in _FUNCTIONS}
+        self._free = call(f"{prefix}_free")
         self._kept = (plan, machine)
         self._live = plan.live() if is_live else None
         self._planner = None if is_live else plan.planner()
@@ -112,36 +117,35 @@ class CompiledExecution:
     def _take(self) -> tuple[Records, Rows]:
         """Take the records and rows since the last call; they are valid until the next."""
         pointer = ctypes.c_void_p()
-        count = self._core["take_records"](self._handle, ctypes.byref(pointer))
+        count = _take_records(self._handle, ctypes.byref(pointer))
         records = view(pointer.value, count, RECORD)
-        count = self._core["take_rows"](self._handle, ctypes.byref(pointer))
+        count = _take_rows(self._handle, ctypes.byref(pointer))
         rows = view(pointer.value, ROW_NUMBERS * count, np.dtype(np.int64))
         return records, rows.reshape(-1, ROW_NUMBERS)
 
     def state(self) -> State:
         """Return the counters and times of the execution so far."""
         state = State()
-        self._core["state"](self._handle, ctypes.byref(state))
+        _state(self._handle, ctypes.byref(state))
         return state
 
     def totals(self) -> Totals:
         """Return sums over the ops executed so far."""
         totals = TotalsStruct()
-        self._core["totals"](self._handle, reference(totals))
+        _totals(self._handle, reference(totals))
         return describe_totals(totals)
 
     def unfinished(self) -> NDArray[Any]:
         """Return the requests that were due before the cut and are not done, of dtype UNFINISHED."""
-        list_requests = self._core["unfinished"]
-        found = np.zeros(list_requests(self._handle, None, 0), UNFINISHED)
-        list_requests(self._handle, address(found), len(found))
+        found = np.zeros(_unfinished(self._handle, None, 0), UNFINISHED)
+        _unfinished(self._handle, address(found), len(found))
         return found
 
     def close(self) -> None:
         """Free the memory of the compiled code, planner and placement."""
         if self._handle is not None:
             # Before the others: it has pointers to the planner and the placement.
-            self._core["free"](self._handle)
+            self._free(self._handle)
             self._handle = None
             self._planner = None
             if self._live is not None:

@@ -1,6 +1,8 @@
 """One tier with one eviction policy of the compiled core."""
 
 import ctypes
+import subprocess
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -10,8 +12,18 @@ from numpy.typing import NDArray
 
 from replayer.bindings.compiled import TRACE_KEY, WorkloadStruct, address, reference
 from tests.support.compiled_core import library
+from tests.support.paths import ROOT
 
-_CORE: Final = library()
+
+def _compile() -> ctypes.CDLL:
+    """Compile one_tier.c, which calls the core's policies."""
+    with tempfile.TemporaryDirectory() as place:
+        command = ["cc", "-shared", "-fPIC", "-O2", "-I", "replayer/core/policies", "tests/support/one_tier.c"]
+        subprocess.run([*command, library()._name, "-o", f"{place}/one_tier.so"], check=True, cwd=ROOT)
+        return ctypes.CDLL(f"{place}/one_tier.so")
+
+
+_CORE: Final = _compile()
 _CORE.policy_at.restype, _CORE.policy_at.argtypes = ctypes.c_void_p, (ctypes.c_int64,)
 _P: Final = ctypes.c_void_p
 _CORE.policy_run.argtypes = (ctypes.c_int64, ctypes.c_int64, _P, _P, _P, _P, ctypes.c_int64, _P, _P)
@@ -33,7 +45,7 @@ KINDS: Final = {kind.name.decode(): kind for kind in _kinds()}
 
 @dataclass(frozen=True)
 class OneTier:
-    """What a tier did; the fields as in core/policies/one_tier.c.
+    """What a tier did; the fields as in one_tier.c.
 
     Attributes:
         evicted: the position of the op and the key of each eviction.

@@ -23,10 +23,7 @@ static Policy *make(const PolicyKind *kind, const PolicyView *view) {
 }
 
 static void move(Arc *p, uint32_t key, int to) {
-    int64_t size = size_of(&p->base, key);
-    if (p->in[key] != NO_QUEUE) queue_remove(&p->queues[p->in[key]], key, size);
-    if (to != NO_QUEUE) queue_push(&p->queues[to], key, size);
-    p->in[key] = (uint8_t)to;
+    queues_move(p->queues, p->in, key, size_of(&p->base, key), to);
 }
 
 /* A ghost that is asked for shifts p towards the queue that lost it. */

@@ -5,23 +5,11 @@ extern const PolicyKind LRU, FIFO, LFU, CLOCK, SIEVE, ARC, SLRU, S3FIFO, WTINYLF
     BELADY;
 
 static const PolicyKind *const KINDS[] = {
-    &LRU,
-    &FIFO,
-    &LFU,
-    &CLOCK,
-    &SIEVE,
-    &ARC,
-    &SLRU,
-    &S3FIFO,
-    &WTINYLFU,
-    &GDSF,
-    &LEAF_LRU,
-    &BELADY,
+    &LRU,  &FIFO,   &LFU,      &CLOCK, &SIEVE,    &ARC,
+    &SLRU, &S3FIFO, &WTINYLFU, &GDSF,  &LEAF_LRU, &BELADY,
 };
 
-int64_t policy_count(void) {
-    return sizeof KINDS / sizeof *KINDS;
-}
+int64_t policy_count(void) { return sizeof KINDS / sizeof *KINDS; }
 
 const PolicyKind *policy_at(int64_t index) {
     assert(index >= 0 && index < policy_count());

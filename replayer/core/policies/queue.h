@@ -37,3 +37,10 @@ static inline void queue_renew(Queue *queue, uint32_t key) {
     queue_remove(queue, key, 0);
     queue_push(queue, key, 0);
 }
+
+/* Move a key between the queues of a policy; queue 0 is none. `in`: per key, its queue. */
+static inline void queues_move(Queue *queues, uint8_t *in, uint32_t key, int64_t size, int to) {
+    if (in[key]) queue_remove(&queues[in[key]], key, size);
+    if (to) queue_push(&queues[to], key, size);
+    in[key] = (uint8_t)to;
+}

@@ -28,10 +28,7 @@ static Policy *make(const PolicyKind *kind, const PolicyView *view) {
 }
 
 static void move(S3Fifo *p, uint32_t key, int to) {
-    int64_t size = size_of(&p->base, key);
-    if (p->in[key] != NO_QUEUE) queue_remove(&p->queues[p->in[key]], key, size);
-    if (to != NO_QUEUE) queue_push(&p->queues[to], key, size);
-    p->in[key] = (uint8_t)to;
+    queues_move(p->queues, p->in, key, size_of(&p->base, key), to);
 }
 
 static void ask(Policy *policy, uint32_t key) {

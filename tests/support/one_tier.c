@@ -1,4 +1,4 @@
-/* One tier with one policy, for tests and for hit rates without a plan: what is asked for and is
+/* One tier with one policy of the core: what is asked for and is
  * not there enters, objects above the capacity apart. */
 #include "policy.h"
 
