@@ -14,7 +14,6 @@ from replayer.options.resolving import overlay_recipe, resolve_demand
 from replayer.tiers.throttled import Throttle
 from tests.support import traces
 from tests.support.command_line import here, sentence
-from tests.support.run_json import run_json
 from tracegen.console.command_line import GIB, MIB_S, MICROSECONDS, MILLISECONDS, SECONDS
 from tracegen.errors import InputError
 from tracegen.schema import Trace
@@ -93,22 +92,6 @@ def test_an_empty_argument_is_refused() -> None:
     sentence(here("replayer", "plan", "t", "--model", ""), "--model is empty")
     sentence(here("replayer", "plan", ""), "the argument after plan is empty")
     sentence(here("analysis", "compare", "a", "--against", ""), "--against is empty")
-
-
-@pytest.mark.parametrize(
-    ("flags", "times"),
-    [
-        ([], "its times are no drive's"),
-        (["--throttle", "nvme=r4G/w2G"], "4096 MiB/s of reads, 2048 MiB/s of writes and 0 us"),
-    ],
-    ids=["alone", "throttled"],
-)
-def test_a_simulated_device_gets_one_warning(small: Trace, tmp_path: Path, flags: list[str], times: str) -> None:
-    done = here("replayer", "run", small.path, "--model", "tiny-1b", "--layout", "null", *flags, "-o", tmp_path / "r")
-    assert done.returncode == 0, done.stderr
-    (warning,) = (one["text"] for one in run_json(tmp_path / "r")["warnings"] if "times" in one["text"])
-    assert f"{times}." in warning
-    assert done.stderr.count(warning) == 1
 
 
 def test_targets_take_units() -> None:

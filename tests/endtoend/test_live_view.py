@@ -1,7 +1,6 @@
 """A replay while it runs, as a user sees it: on a terminal, on a narrow one, on a dumb one, on a pipe."""
 
 import re
-import signal
 from pathlib import Path
 
 from tests.support.going_runs import CACHE, MODEL, SLOW, info
@@ -55,27 +54,6 @@ def test_ctrl_c_gives_the_terminal_back(endless: Path, tmp_path: Path) -> None:
     assert picture.text().splitlines()[-1].startswith(f"Interrupted. {tmp_path}/run holds what was done;")
     assert "in flight" not in picture.text()
     assert info(tmp_path / "run")["status"] == "incomplete"
-
-
-def test_a_terminal_that_goes_away_does_not_end_a_run(endless: Path, tmp_path: Path) -> None:
-    """As under `nohup`, which ignores the signal, or after `disown`."""
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        terminal = begin(endless, tmp_path, "--duration", "2")
-        terminal.wait_for(shows_rates)
-    finally:
-        signal.signal(signal.SIGHUP, before)
-    terminal.hang_up()
-    assert info(tmp_path / "run")["status"] == "complete"
-
-
-def test_a_dumb_terminal_gets_lines(endless: Path, tmp_path: Path) -> None:
-    terminal = begin(endless, tmp_path, *SLOWER, "--duration", "1", "--set", "drain=3", TERM="dumb")
-    assert terminal.end() == 0
-    assert re.search(
-        r"^draining, at most \d+ ops? left: 00:0[0-2] of 00:03, 00:0[1-3] left; nvme ", terminal.picture.text(), re.M
-    )
-    assert not re.search(r"[^\x20-\x7e\r\n·×µ…`]", terminal.raw), "nothing but text"
 
 
 def test_a_sweep_shows_where_it_is(storing: Path, tmp_path: Path) -> None:

@@ -11,11 +11,9 @@ from typing import Any
 
 import pytest
 
-from analysis.submission import begin as about
 from tests.support.command_line import Run
 from tests.support.imports import EXCERPT
 from tests.support.paths import ROOT
-from tracegen.outputs import open_output
 from tracegen.schema import Trace
 
 ENDS = {signal.SIGINT: (130, "Interrupted."), signal.SIGTERM: (143, "Terminated."), signal.SIGHUP: (129, "Hung up.")}
@@ -36,7 +34,7 @@ POINTS: dict[str, tuple[str, list[str], str]] = {
     "before the output is made": ("generate", ["tracegen.trace.writing", "check_output"], "after"),
     "once its file is open": ("generate", ["tracegen.trace.writing", "_open_parquet"], "after"),
     "before the writer is entered": ("generate", [*WRITER, "__enter__"], "before"),
-    "while the recipe is surveyed": ("generate", ["tracegen.generate", "survey"], "before"),
+    "before the sources are opened": ("generate", ["tracegen.generate", "open_sources"], "before"),
     "before the first ops": ("import", [*WRITER, "write"], "before"),
     "after the first ops": ("merge", [*WRITER, "write"], "after"),
     "while a slice is read": ("slice", ["tracegen.derive.reshape", "_select_rows"], "before"),
@@ -82,23 +80,6 @@ def test_nothing_is_left_wherever_a_command_is_ended(trace: Path, tmp_path: Path
         if point == "while what is unfinished is removed":  # it has its name already
             Trace(left.pop()).check()
         assert left == [], point
-
-
-def write_answer(path: Path) -> None:
-    with open_output(path, force=True) as file:
-        file.write(b"answer")
-
-
-@pytest.mark.parametrize("write", [write_answer, lambda path: about.write_file(path, "text")])
-def test_analysis_leaves_no_file_half_written(write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: Any) -> None:
-        assert list(tmp_path.iterdir())
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Path, "replace", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        write(tmp_path / "o")
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(("tool", "number"), [*zip(("tracegen", "replayer", "analysis"), ENDS, strict=True)])

@@ -109,11 +109,6 @@ class Terminal:
         os.close(self._keys)
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
-    def hang_up(self) -> int:
-        """Close the terminal while the command goes on; return its exit code."""
-        os.close(self._keys)
-        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
-
     def _read(self) -> bool:
         """Take what was written; return whether the command goes on."""
         if not select.select([self._keys], [], [], 30)[0]:

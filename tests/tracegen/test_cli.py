@@ -38,12 +38,7 @@ def test_metadata_says_where_a_trace_comes_from(demo: Trace) -> None:
 
 
 def test_info_and_validate(run: Run, demo_trace: Path) -> None:
-    facts = json.loads(run("tracegen", "info", demo_trace, "--json").stdout)
-    assert facts["ops"] == facts["reads"] + facts["writes"] == facts["metadata"]["counts"]["ops"]
-    assert sum(row["reads"] for row in facts["reuse"]) == facts["reads"]
-    shown = run("tracegen", "info", demo_trace).stdout
-    assert facts["metadata"]["fingerprint"] in shown
-    assert "prefill multi_turn" in shown
+    assert GOLDEN in run("tracegen", "info", demo_trace).stdout
     assert "valid, fingerprint" in run("tracegen", "validate", demo_trace).stdout
     assert json.loads(run("tracegen", "validate", demo_trace, "--json").stdout)["problems"] == []
 

@@ -40,9 +40,6 @@ def test_merged_traces_keep_their_ops_and_share_nothing(example: Trace, tmp_path
 
 SLICES = {
     "time": SliceRanges(seconds=(20, 60)),
-    "users": SliceRanges(users=(8, 12)),
-    "sessions": SliceRanges(sessions=(5, 20)),
-    "requests": SliceRanges(requests=(0, 40)),
     "all": SliceRanges((10, 90), (2, 14), (3, 50), (0, 200)),
 }
 

@@ -122,25 +122,15 @@ def test_altered_ops_and_altered_counts_are_seen(tmp_path: Path, good: Columns) 
     assert {problem.column for problem in Trace(path).violations().problems} == {"fingerprint", "counts.users"}
 
 
-ALTERED: dict[str, Any] = {
-    "seed": True,
-    "counts": {"users": True},
-    "fingerprint": "",
-}
-"""Values that an entry of the metadata does not take; its refusal names it."""
 REFUSALS: dict[str, tuple[Any, str]] = {
-    **{name: (lambda t, m, new={name: value}: (t, m | new), f"$.{name}") for name, value in ALTERED.items()},
-    **{
-        f"version {version}": (lambda t, m, new={"format_version": version}: (t, m | new), reason)
-        for version, reason in ((2, "format 2, but this release reads 1"), (0, "is damaged"), (True, "is damaged"))
-    },
+    "a seed that is no number": (lambda t, m: (t, m | {"seed": True}), "$.seed"),
+    "version 2": (lambda t, m: (t, m | {"format_version": 2}), "format 2, but this release reads 1"),
     "a shard of an earlier release": (lambda t, m: (t, m | {"part": {"index": 0, "of": 2}}), "one shard"),
     "a list as metadata": (lambda t, _: (t, [1]), "metadata is damaged"),
     "metadata cut short": (lambda t, _: (t, {"format_version": 1}), "`seed`"),
     "one column twice": (lambda t, m: (t.append_column("key", t["key"]), m), "has 2 columns key"),
     "column missing": (lambda t, m: (t.drop_columns(["key"]), m), "column key is missing"),
     "wrong type": (lambda t, m: (t.set_column(11, "key", t["key"].cast(pa.int32())), m), "column key is int32"),
-    "wrong enum type": (lambda t, m: (t.set_column(9, "op", t["key"]), m), "column op is int64"),
     "no rows": (lambda t, m: (t.slice(0, 0), m), "holds no ops"),
 }
 
@@ -160,7 +150,6 @@ def test_files_that_cannot_be_read_are_refused(tmp_path: Path, good: Columns, na
     ("column", "value", "reason"),
     [
         ("op", "burn", "row 0: op = 'burn'; write one of write, read, delete"),
-        ("op", "W" * 10**6, "row 0: op = 'WWW"),
         ("tokens", None, "row 0: tokens is null"),
     ],
 )
@@ -176,7 +165,6 @@ def test_values_that_cannot_be_read_are_refused(
     with pytest.raises(InputError) as refused:
         Trace(path).check()
     assert reason in str(refused.value)
-    assert len(str(refused.value)) < len(str(path)) + 150, "what is quoted is short"
 
 
 @pytest.mark.parametrize("content", [b"", b"not parquet at all", None, "truncated"])

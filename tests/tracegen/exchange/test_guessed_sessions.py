@@ -13,7 +13,7 @@ from tests.support.imports import imported, ops
 from tests.support.traces import joined
 from tests.support.workloads import rows as rows_of
 from tests.tracegen.export.exports import export_trace
-from tracegen.schema import DECODE, READ, Trace, has_guessed_sessions
+from tracegen.schema import DECODE, Trace, has_guessed_sessions
 
 SECOND = 10**9
 
@@ -41,26 +41,6 @@ def test_an_io_log_keeps_its_phases_without_its_evictions(tmp_path: Path) -> Non
         (3_500_000_000, "prefill", "read", "multi_turn", 0, 5, 3),
     ]
     assert trace.metadata.counts["evictions"] == 1
-
-
-def test_consecutive_decode_reads_are_batches_of_tokens(tmp_path: Path) -> None:
-    """As kv-cache.py logs a turn of 70 tokens, the next one's read of history, and a turn of 20 tokens."""
-    file = io_log(
-        tmp_path / "io.csv",
-        "1.000000,Write,4096,Tier-0,t1,Prefill",
-        *(f"1.0001{n}0,Read,4096,Tier-0,t1,Decode" for n in range(4)),
-        "1.450000,Read,4096,Tier-0,t1,Decode",
-        "1.450050,Write,2048,Tier-0,t2,Prefill",
-        "1.450100,Read,2048,Tier-0,t2,Decode",
-        "1.450110,Read,2048,Tier-0,t2,Decode",
-    )
-    trace = imported("mlcommons", file, tmp_path / "t.parquet", bytes_per_token=1024)
-    of = ops(trace)
-    decode = of["phase"] == DECODE
-    assert of["new_tokens"].tolist() == [0, 0, 32, 32, 32, 0, 0, 0, 32]
-    assert decode.tolist() == [False, *[True] * 5, False, True, True]
-    assert trace.metadata.counts["tokens_generated"] == 128
-    assert of["tokens"][decode & (of["op"] == READ)].sum() * 1024 == 5 * 4096 + 2 * 2048
 
 
 def test_an_exported_io_log_is_imported_with_its_decode_reads(demo: Trace, tmp_path: Path) -> None:

@@ -117,23 +117,6 @@ def test_with_chain_an_id_stands_for_all_blocks_before_it(tmp_path: Path) -> Non
         imported("bailian", file, tmp_path / "t.parquet")
 
 
-def test_a_prompt_shorter_than_its_session_begins_a_new_one(tmp_path: Path) -> None:
-    file = tmp_path / "b.csv"
-    file.write_text(
-        "Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens,Total tokens,Log Type\n"
-        "5,s,1,GPT-4,100,20,120,Conversation log\n9,s,1,GPT-4,150,20,170,Conversation log\n"
-        "20,s,1,GPT-4,30,20,50,Conversation log\n"
-    )
-    trace = imported("burstgpt", file, tmp_path / "t.parquet", decode_reads=False)
-    assert trace.metadata.counts["sessions_begun_anew"] == 1
-    assert rows_of(ops(trace), "session_id", "turn", "source", "tokens", "step") == [
-        (0, 1, "user", 100, 0),
-        (0, 2, "multi_turn", 100, 0),
-        (0, 2, "user", 50, 1),
-        (1, 1, "user", 30, 0),
-    ]
-
-
 def test_a_restarted_session_keeps_its_user_and_shift(tmp_path: Path) -> None:
     """Each prompt is shorter than its session: a new session of the same user, at its own time."""
     file = tmp_path / "b.csv"
@@ -143,6 +126,7 @@ def test_a_restarted_session_keeps_its_user_and_shift(tmp_path: Path) -> None:
     trace = imported("burstgpt", file, tmp_path / "t.parquet")
     assert trace.metadata.counts["users"] == 1
     assert trace.metadata.counts["requests_put_off"] == 3
+    assert trace.metadata.counts["sessions_begun_anew"] == 2
     for seed in range(8):
         moved = imported("burstgpt", file, tmp_path / "j.parquet", jitter_s=500, seed=seed, decode_reads=False)
         own = ops(moved)["source"] == 0

@@ -1,7 +1,6 @@
 """Requests out of order wait on disk: the trace is the same, and little of it is in memory at a time."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +8,7 @@ import pytest
 
 from tests.support.imports import imported
 from tracegen.errors import InputError
-from tracegen.exchange import convert as exchange
 from tracegen.exchange import importer as waiting
-from tracegen.workload.ops import Requests
 
 # Pinned for ever: the folder of `write_conversations` as imported by default.
 GOLDEN = "a3b114f52fe527bda63e9c83cea42c79e436653466eaaf7318e8f5de2d95482f"
@@ -41,30 +38,6 @@ def test_conversations_out_of_order_make_the_same_trace_in_any_batches(
         monkeypatch.setattr(waiting, "OBJECTS_PER_BATCH", size)
         prints.add(imported("weka", folder, tmp_path / "t.parquet", jitter_s=2).metadata.fingerprint)
     assert prints == {GOLDEN}
-
-
-def test_waiting_requests_leave_no_file_and_are_read_in_batches(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(waiting, "OBJECTS_PER_BATCH", 100)
-    sizes, names = [], set()
-
-    def watched(requests: Iterator[Requests], **rest: Any) -> Iterator[Any]:
-        def seen() -> Iterator[Requests]:
-            for batch in requests:
-                sizes.append(len(batch.object))
-                names.update(path.suffix for path in tmp_path.iterdir())
-                yield batch
-
-        return original(seen(), **rest)
-
-    original = exchange.make_ops
-    monkeypatch.setattr(exchange, "make_ops", watched)
-    folder = write_conversations(tmp_path / "weka")
-    imported("weka", folder, tmp_path / "t.parquet")
-    assert sum(sizes) == 12 * (29 * 30 // 2 + 8)
-    assert max(sizes) < 100 + 29, "a batch ends with the request that fills it"
-    assert names == {"", ".partial"}
 
 
 def test_a_bad_conversation_leaves_no_file_behind(tmp_path: Path) -> None:

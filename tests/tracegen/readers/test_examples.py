@@ -86,15 +86,6 @@ def test_weka_times_of_sub_agents_count_from_their_start_in_one_dialect(file: Pa
     assert [call.time_ns / S for call in read("weka", file, absolute)] == [0, 99.5, 106, 250, 300]
 
 
-def test_weka_ids_are_shared_only_if_they_are_global(file: Path) -> None:
-    text = conversation(turn(0, 1), hash_id_scope="global", block_size=32, requests=[turn(0, 1, 2, tokens=64)])
-    (call,), rows = read_rows("weka", file, text)
-    assert (call.scope, rows.block_tokens) == (None, 32)
-    other = file.with_name("other")
-    scopes = {call.scope for path in (file, other) for call in read("weka", path, conversation(turn(0, 1)))}
-    assert len(scopes) == 2
-
-
 def test_burstgpt(file: Path) -> None:
     """Older files and API calls have no sessions; a failed request has no response."""
     old = (

@@ -5,19 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.paths import ROOT
 from tracegen.errors import InputError
 from tracegen.sources import tokenizers as tokens
 
 TEXTS = ["", " ", "hello world", "né 😀 中文 हिन्दी", "<s>[INST] x [/INST]", "a" * 5000, "def f(x):\n    return x\n"]
 
 
-@pytest.mark.parametrize("name", ["tekken", *tokens.list_bundled()])
+@pytest.mark.parametrize("name", tokens.list_bundled())
 def test_bundled_tokenizers_count_as_their_library_does(name: str) -> None:
     from mistral_common.tokens.tokenizers.tekken import Tekkenizer
 
     loaded = tokens.load_tokenizer(name)
-    library = Tekkenizer.from_file(tokens.list_bundled()[loaded.name])
+    library = Tekkenizer.from_file(tokens.list_bundled()[name])
     assert loaded.count(TEXTS) == [len(library.encode(text, bos=False, eos=False)) for text in TEXTS]
 
 
@@ -64,12 +63,3 @@ def test_a_name_that_was_not_downloaded_is_refused(capfd: pytest.CaptureFixture[
     with pytest.raises(InputError, match="hf download nosuch/model"):
         tokens.load_tokenizer("nosuch/model")
     assert capfd.readouterr().err == ""
-
-
-def test_batches_are_counted_in_order() -> None:
-    loaded = tokens.load_tokenizer("tekken")
-    words = (ROOT / "README.md").read_text().split()
-    batches = [(i, words[i : i + 3]) for i in range(0, 60, 3)]
-    counted = list(tokens.count_batches(loaded, iter(batches)))
-    assert [item for item, _ in counted] == [item for item, _ in batches]
-    assert [n for _, counts in counted for n in counts] == loaded.count(words[:60])

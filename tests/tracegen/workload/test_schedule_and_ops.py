@@ -137,12 +137,6 @@ def test_a_turn_reads_all_earlier_turns_or_the_previous_one() -> None:
     assert reads == {"all": [(2, 0), (3, 0), (3, 1)], "previous": [(2, 0), (3, 1)]}
 
 
-def test_users_take_conversations_in_turn() -> None:
-    batch = make_ops_of(replace(PLAIN, users=2), sessions(*[[(i + 1, 10)] for i in range(5)]))
-    users = {token: user for op, token, user in rows(batch, "op", "tokens", "user_id") if op == "write"}
-    assert users == {1: 0, 2: 1, 3: 0, 4: 1, 5: 0}
-
-
 def test_a_user_pauses_between_requests() -> None:
     recipe = replace(PLAIN, users=3, think_s=(0.5, 2))
     batch = make_ops_of(recipe, sessions(*[[(1, 10), (1, 20)] for _ in range(30)]))
