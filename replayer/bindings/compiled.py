@@ -253,7 +253,7 @@ _SIGNATURES: Final = {
     "payload": "new n p, free v p, fill v ppuii, pad v ppuiii, check c ppuiicsi",
     "tier": (
         "null n, elsewhere n, memory n piis, files n cspc, slab n piiiips, free v p, "
-        "budget v pi, reserve v pi, throttle v pddd, wait_turn v pcii, stop_waiting v p"
+        "budget v pi, reserve v pi, throttle v pddd, wait_turn v pcii, wait_at_most v pi"
     ),
     "object": ("create c ppuip, open c ppuip, read c piipp, write c piipp, finish c pp, close v p, discard c pup"),
     "uring": "probe c",

@@ -40,10 +40,7 @@ def get_requires_for_build_wheel(settings: Any = None) -> list[str]:
     return [*requires, *([ZIG] if _lacks_compiler() else [])]
 
 
-def get_requires_for_build_editable(settings: Any = None) -> list[str]:
-    """Return the packages that pip installs for an editable install."""
-    requires: list[str] = build_meta.get_requires_for_build_editable(settings)
-    return [*requires, *([ZIG] if _lacks_compiler() else [])]
+get_requires_for_build_editable = get_requires_for_build_wheel
 
 
 def build_wheel(*args: Any, **kwargs: Any) -> str:

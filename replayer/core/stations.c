@@ -184,9 +184,13 @@ static void update_tier(TierClock *t, int64_t now) {
     t->changed = true;
 }
 
-static void update_cpu(Stations *s, int64_t now) {
+static double cpu_cost(const Stations *s) {
     double load = (double)s->cpu.visits.count / s->cores;
-    progress_stage(&s->cpu, now - s->cpu_updated, load > 1 ? load : 1);
+    return load > 1 ? load : 1;
+}
+
+static void update_cpu(Stations *s, int64_t now) {
+    progress_stage(&s->cpu, now - s->cpu_updated, cpu_cost(s));
     s->cpu_updated = now;
     s->cpu_changed = true;
 }
@@ -293,8 +297,7 @@ int64_t stations_next(Stations *s) {
                     next = t->side[direction].stage[stage].next;
     }
     if (s->cpu_changed) {
-        double load = (double)s->cpu.visits.count / s->cores;
-        plan_end(&s->cpu, s->cpu_updated, load > 1 ? load : 1);
+        plan_end(&s->cpu, s->cpu_updated, cpu_cost(s));
         s->cpu_changed = false;
     }
     return s->cpu.next < next ? s->cpu.next : next;

@@ -171,8 +171,6 @@ void tier_wait_at_most(Tier *t, int64_t until) {
     __atomic_store_n(&t->waits_until, until, __ATOMIC_RELAXED);
 }
 
-void tier_stop_waiting(Tier *t) { tier_wait_at_most(t, 0); }
-
 /* A sleep ends late. This thread's next transfer in that direction counts as begun earlier by the
  * same time, or small transfers would never reach the device's bandwidth; by LATE_NS at most, as
  * longer delays are the machine's. */
@@ -383,11 +381,8 @@ static int claim_space(Tier *t, Object *o, Fault *f) {
     if (left < 0)
         error = fault(f, ENOSPC, FAULT_OWN, "No space left above the reserve of free space");
     if (error) release_claim(o, o->claimed);
-    __atomic_store_n(&t->unchecked,
-                     error                ? 0
-                     : left < CHECK_BYTES ? left
-                                          : CHECK_BYTES,
-                     __ATOMIC_RELAXED);
+    int64_t unchecked = error ? 0 : left < CHECK_BYTES ? left : CHECK_BYTES;
+    __atomic_store_n(&t->unchecked, unchecked, __ATOMIC_RELAXED);
     return error;
 }
 

@@ -17,14 +17,8 @@ void workload_add(const TraceColumns *c, int64_t count, TraceOp *ops, TraceReque
         key->has_write |= c->op[i] == WRITE;
         TraceRequest *request = &requests[c->request_id[i]];
         if (!request->count++)
-            *request = (TraceRequest){c->time_ns[i],
-                                      c->think_ns[i],
-                                      c->session_id[i],
-                                      c->user_id[i],
-                                      c->turn[i],
-                                      NONE,
-                                      0,
-                                      1};
+            *request = (TraceRequest){c->time_ns[i], c->think_ns[i], c->session_id[i],
+                                      c->user_id[i], c->turn[i], NONE, 0, 1};
     }
 }
 

@@ -25,7 +25,7 @@ _close = call("object_close")
 _discard = call("object_discard")
 _wait_turn = call("tier_wait_turn")
 _free_tier = call("tier_free")
-_stop_waiting = call("tier_stop_waiting")
+_wait_at_most = call("tier_wait_at_most")
 _new_null = call("tier_null")
 _new_elsewhere = call("tier_elsewhere")
 _new_memory = call("tier_memory")
@@ -164,7 +164,7 @@ class NativeTier:
 
     def stop_waiting(self) -> None:
         """End all artificial waits, now and from now on: the run is being stopped."""
-        _stop_waiting(self.engine_handle)
+        _wait_at_most(self.engine_handle, 0)
 
     def close(self) -> None:
         """Release the memory, files and handles of the tier; further calls do nothing."""
