@@ -40,8 +40,7 @@ def fio(place: Path, kind: str, size: str, jobs: int) -> float:
     command = ["fio", "--name=x", f"--directory={place}", f"--rw={kind}", f"--bs={size}", "--direct=1"]
     command += ["--ioengine=psync", f"--numjobs={jobs}", "--group_reporting", "--output-format=json", "--time_based"]
     command += ["--size=256M", "--runtime=1", "--ramp_time=0.5"]
-    out = run(*command)
-    return float(json.loads(out)["jobs"][0][kind]["bw_bytes"])
+    return float(json.loads(run(*command))["jobs"][0][kind]["bw_bytes"])
 
 
 def best(place: Path, kind: str, jobs: int, sizes: Sequence[str]) -> float:

@@ -94,7 +94,6 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--folder", type=Path, help="on the disk that is measured; without it there is no such medium")
     parser.add_argument("--ram", type=Path, help="on a disk over RAM; without it one is mounted, which needs root")
     parser.add_argument("--out", type=Path, default=Path("predict"), help="folder for errors.csv and the profiles")
-    parser.add_argument("--quick", action="store_true", help="only the first load with its first capacity")
     options = parser.parse_args(arguments)
     options.out.mkdir(parents=True, exist_ok=True)
     rows = list[dict[str, Any]]()
@@ -107,7 +106,7 @@ def main(arguments: Sequence[str]) -> None:
         if options.folder:
             media["disk"] = (options.folder, ())
         for medium, (place, flags) in media.items():
-            cells = list(_make_cells(Path(name)))[: 2 if options.quick else None]
+            cells = list(_make_cells(Path(name)))
             cache = stack.enter_context(tempfile.TemporaryDirectory(dir=place))
             profile = options.out / f"{medium.replace(' ', '-').replace('/', '-')}.toml"
             _measure(medium, cells, profile, Path(name) / "run", ("--cache-dir", cache, *flags))

@@ -14,13 +14,12 @@ model = "tiny-1b"
 pace = "asap"
 throttle = "nvme=16"
 """
-SLOWER = ("--throttle", "nvme=64,400ms")  # a move takes 0.4 s: so does a drain
 
 
-def begin(trace: Path, place: Path, *flags: object, columns: int = 80, **env: str) -> Terminal:
+def begin(trace: Path, place: Path, *flags: object, columns: int = 80) -> Terminal:
     """A replay into place/run."""
     words = [*MODEL, *SLOW, *CACHE, place / "cache", "-o", place / "run", *flags]
-    return Terminal("replayer", "run", trace, *words, columns=columns, **env)
+    return Terminal("replayer", "run", trace, *words, columns=columns)
 
 
 def shows_rates(text: str) -> object:
@@ -29,7 +28,8 @@ def shows_rates(text: str) -> object:
 
 def test_a_run_on_a_terminal(endless: Path, tmp_path: Path) -> None:
     """Rates, moves in flight, time left; then the drain; at the end they are erased."""
-    flags = (*SLOWER, "--duration", "3", "--set", "drain=2", "--pace", "closed")
+    slow = ("--throttle", "nvme=64,400ms")  # a move takes 0.4 s: so does a drain
+    flags = (*slow, "--duration", "3", "--set", "drain=2", "--pace", "closed")
     terminal = begin(endless, tmp_path, *flags, columns=60)
     text = terminal.wait_for(lambda text: shows_rates(text) and re.search(r"in flight .*queued", text))
     frame = text[text.index("\nreplaying") :]

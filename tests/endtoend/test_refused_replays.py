@@ -16,8 +16,6 @@ BAD_PLAN = {
     "{t} --model llama9": "--model llama9 llama3.1-8b",
     "{t} --cpu-mem-gb 0 --storage-capacity-gb 0": "--storage-capacity-gb",
     "{t} --cpu-mem-gb nan": "--cpu-mem-gb",
-    "{t} --cpu-mem-gb 1e400": "--cpu-mem-gb",
-    "{t} --set headroom=nan": "--set headroom",
     "{t} --model llama3.1-8b --set tensor_parallel=3": "--set tensor_parallel=3",
 }
 BAD_RUN = {

@@ -72,23 +72,16 @@ class Picture:
 
 
 class Terminal:
-    """A command on a terminal.
+    """A command on a terminal; `picture` is what is on it."""
 
-    Attributes:
-        picture: what is on it.
-        raw: all that was written to it.
-    """
-
-    def __init__(self, *command: object, columns: int = 80, **env: str) -> None:
+    def __init__(self, *command: object, columns: int = 80) -> None:
         self.picture = Picture()
-        self.raw = ""
         self.pid, self._keys = pty.fork()
         if not self.pid:
             os.chdir(ROOT)
             words = [sys.executable, "-m", *map(str, command)]
             plain = {"TERM": "xterm-256color", "CI": "", "COLUMNS": "", "LINES": ""}
-            variables = {**os.environ, **plain, **env}
-            os.execve(sys.executable, words, variables)
+            os.execve(sys.executable, words, os.environ | plain)
         termios.tcsetwinsize(self._keys, (40, columns))
 
     def wait_for(self, what: Callable[[str], object], timeout_s: float = 30) -> str:
@@ -117,6 +110,5 @@ class Terminal:
             text = os.read(self._keys, 1 << 16).decode(errors="replace")
         except OSError:  # the other end is closed
             return False
-        self.raw += text
         self.picture.take(text)
         return bool(text)

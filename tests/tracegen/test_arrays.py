@@ -62,10 +62,7 @@ def test_ids_are_numbered_in_order_of_their_first_appearance(known: list[int], i
     assert numbering.count == len(order)
 
 
-triples = st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 3))
-
-
-@given(st.lists(triples))
+@given(st.lists(st.tuples(*[st.integers(0, 3)] * 3)))
 def test_sort_order_is_stable_by_time_user_and_request(rows: list[tuple[int, int, int]]) -> None:
     time, user, request = np.array(rows, np.int64).reshape(-1, 3).T
     assert sort_order(time, user, request).tolist() == sorted(range(len(rows)), key=lambda row: rows[row])

@@ -92,14 +92,9 @@ def test_many_violations_are_counted_and_a_hundred_listed(tmp_path: Path, good: 
     many = {name: np.repeat(column[:1], 200_000) for name, column in good.items()}
     trace = traces.write(tmp_path / "t.parquet", many)
     found = trace.violations()
-    assert [str(problem) for problem in found.problems[:2]] == [
-        "row 1: op_id = 0: must be the row's number",
-        "row 1: key = 0: written twice: a key's first op is its only write",
-    ]
+    assert [(problem.row, problem.column) for problem in found.problems[:2]] == [(1, "op_id"), (1, "key")]
     assert (len([one for one in found.problems if one.row is not None]), found.count) == (100, 2 * 199_999)
-    with pytest.raises(InputError, match=r"row 1: op_id = 0: must be the row's number \(399,997 more\)"):
-        trace.check()
-    with pytest.raises(InputError, match=r"\(399,997 more\)"):
+    with pytest.raises(InputError, match=r"row 1: op_id = 0: .* \(399,997 more\)"):
         list(trace.checked_batches(1000))
 
 

@@ -18,19 +18,15 @@ from tracegen.schema import DECODE, Trace, has_guessed_sessions
 SECOND = 10**9
 
 
-def io_log(path: Path, *rows: str) -> Path:
-    path.write_text("\n".join(["Timestamp,Operation,Object_Size_Bytes,Tier,Key,Phase", *rows]) + "\n")
-    return path
-
-
 def test_an_io_log_keeps_its_phases_without_its_evictions(tmp_path: Path) -> None:
-    file = io_log(
-        tmp_path / "io.csv",
-        "1700000000.5,Write,4096,Tier-0,a,Prefill",
-        "1700000001.0,Write,4096,Tier-2,a,Evict",
-        "1700000002.5,Read,4096,Tier-2,a,Decode",
-        "1700000003,Read,2048,Tier-2,b,Decode",
-        "1700000004,Read,4096,Tier-2,a,Prefill",
+    file = tmp_path / "io.csv"
+    file.write_text(
+        "Timestamp,Operation,Object_Size_Bytes,Tier,Key,Phase\n"
+        "1700000000.5,Write,4096,Tier-0,a,Prefill\n"
+        "1700000001.0,Write,4096,Tier-2,a,Evict\n"
+        "1700000002.5,Read,4096,Tier-2,a,Decode\n"
+        "1700000003,Read,2048,Tier-2,b,Decode\n"
+        "1700000004,Read,4096,Tier-2,a,Prefill\n"
     )
     trace = imported("mlcommons", file, tmp_path / "t.parquet", bytes_per_token=1000)
     # The log begins with a read of b: it was written before.

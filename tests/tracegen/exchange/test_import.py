@@ -112,6 +112,7 @@ def test_with_chain_an_id_stands_for_all_blocks_before_it(tmp_path: Path) -> Non
     trace = imported("bailian", file, tmp_path / "t.parquet", chain=True)
     assert ops(trace)["key"].tolist() == [0, 1, 2, 3, 4, 5, 0, 1, 6]
     assert ops(trace)["session_id"].tolist() == [0] * 3 + [1] * 3 + [0] * 3
+    assert ops(trace)["time_ns"].max() == 2 * SECOND
     assert trace.metadata.prefix_chained
     with pytest.raises(InputError, match=r"t\.jsonl, line 1: a block twice.*`chain`"):
         imported("bailian", file, tmp_path / "t.parquet")
@@ -163,9 +164,8 @@ def test_several_files_of_a_format_have_one_clock(tmp_path: Path) -> None:
     both = imported("mooncake", parts, tmp_path / "t.parquet", shared_ids=True)
     assert (both.metadata.counts["requests"], both.metadata.counts["keys"]) == (600, whole["keys"])
     apart = imported("mooncake", parts, tmp_path / "u.parquet")
-    alone = [imported("mooncake", part, tmp_path / "v.parquet").metadata.counts["keys"] for part in parts]
-    assert apart.metadata.counts["keys"] == sum(alone) > whole["keys"], "no reuse between unrelated files"
-    assert ops(both)["time_ns"].max() == ops(imported("mooncake", EXCERPT, tmp_path / "u.parquet"))["time_ns"].max()
+    assert apart.metadata.counts["keys"] > whole["keys"], "no reuse between unrelated files"
+    assert ops(both)["time_ns"].max() == ops(apart)["time_ns"].max()
 
 
 def test_the_import_and_export_commands_work(run: Run, tmp_path: Path) -> None:
@@ -197,6 +197,3 @@ def test_the_table_holds_every_format() -> None:
 
     for command, names in ((import_, IMPORTS), (export, EXPORTS)):
         assert all(name in (command.help or "") for name in names)
-    tables = {"azure", "burstgpt", "csv", "jsonl"}
-    engines = {"dynamo", "lmcache", "otel", "sglang", "vllm-events"}
-    assert set(IMPORTS) == {*tables, *engines, "mooncake", "bailian", "weka", "mlcommons", "kvcache-simulator"}

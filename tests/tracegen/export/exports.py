@@ -40,7 +40,3 @@ def requests_of(trace: Trace) -> list[dict[str, Any]]:
 
 
 BATCHES = Trace.batches
-
-
-def _sized(trace: Trace, size: int) -> Any:
-    return BATCHES(trace, size)

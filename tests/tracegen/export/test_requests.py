@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import traces
-from tests.tracegen.export.exports import _sized, export_trace, requests_of
+from tests.tracegen.export.exports import BATCHES, export_trace, requests_of
 from tracegen.errors import InputError
 from tracegen.schema import Trace
 
@@ -16,7 +16,7 @@ from tracegen.schema import Trace
 def test_requests_record_by_record(
     format_: str, office: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Trace, "batches", lambda self, size=0, more=(): _sized(self, 199))
+    monkeypatch.setattr(Trace, "batches", lambda self, size=0, more=(): BATCHES(self, 199))
     counts = export_trace(format_, office, tmp_path / "t.jsonl")
     found = [json.loads(line, parse_float=Decimal) for line in (tmp_path / "t.jsonl").read_text().splitlines()]
     if format_ == "mooncake":

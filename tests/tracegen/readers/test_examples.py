@@ -1,7 +1,6 @@
 """An example of each format, worked by hand."""
 
 from pathlib import Path
-from typing import Any
 
 from tests.tracegen.readers.reading import MS, S, agent, conversation, jsonl, read, read_rows, turn
 from tracegen.formats.rows import Call
@@ -43,26 +42,6 @@ def test_mooncake_of_dynamo_for_agents(file: Path) -> None:
     assert {call.scope for call in everywhere} == {None}
 
 
-def test_bailian(file: Path) -> None:
-    """Times are seconds. Chat 9 continues 3, and 4 continues 9; the parent of 5 is missing. Contents may repeat."""
-
-    def row(chat: int, parent: int, time: float, tokens: int, *ids: int) -> dict[str, Any]:
-        lengths = {"input_length": tokens, "output_length": 132, "type": "text", "turn": 1}
-        return {"chat_id": chat, "parent_chat_id": parent, "timestamp": time, **lengths, "hash_ids": ids}
-
-    found = read(
-        "bailian",
-        file,
-        jsonl(row(3, -1, 0.0, 17, 0, 1), row(9, 3, 61.114, 48, 0, 0, 2), row(5, 77, 62, 1, 6), row(4, 9, 63, 16, 0)),
-    )
-    assert found == [
-        Call(0, 17, 132, [0, 1], session=3, user=3),
-        Call(61_114 * MS, 48, 132, [0, 0, 2], session=3, user=3),
-        Call(62 * S, 1, 132, [6], session=5, user=5),
-        Call(63 * S, 16, 132, [0], session=3, user=3),
-    ]
-
-
 def test_weka(file: Path) -> None:
     """A partial tail may have an id. A sub-agent has its own session. Calls are in order of time."""
     text = conversation(
@@ -87,22 +66,15 @@ def test_weka_times_of_sub_agents_count_from_their_start_in_one_dialect(file: Pa
 
 
 def test_burstgpt(file: Path) -> None:
-    """Older files and API calls have no sessions; a failed request has no response."""
-    old = (
-        "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n5,ChatGPT,472,18,490,Conversation log\n"
-    )
-    assert read("burstgpt", file, old + "45.5,GPT-4,10,0,10,API log\n") == [
-        Call(5 * S, 472, 18),
-        Call(45_500 * MS, 10, 0),
-    ]
-    new = (
+    """API calls have no sessions; a failed request has no response."""
+    text = (
         "Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens,Total tokens,Log Type\r\n"
         "19440110.0,1722ac82-0a46,43,GPT-4,906,446,1352,Conversation log\r\n"
-        "19440161.0,,2,ChatGPT,36,29,65,API log\r\n"
+        "19440161.5,,2,ChatGPT,36,0,36,API log\r\n"
     )
-    assert read("burstgpt", file, new) == [
+    assert read("burstgpt", file, text) == [
         Call(19440110 * S, 906, 446, session="1722ac82-0a46", user="1722ac82-0a46"),
-        Call(19440161 * S, 36, 29),
+        Call(19_440_161_500 * MS, 36, 0),
     ]
 
 

@@ -19,17 +19,15 @@ ONE = {"chatbot": Persona(weight=0), "coding": Persona(weight=0), "document": Pe
 
 
 def per_request(batch: Columns) -> dict[str, NDArray[np.int64]]:
-    """Return own tokens C, generated tokens G, user, turn and session of each request."""
+    """Return own tokens C, generated tokens G, turn, session and time of each request."""
     own = (batch["op"] == WRITE) & (batch["source"] == USER)
     generated = np.bincount(batch["request_id"], batch["new_tokens"]).astype(np.int64)
     request = batch["request_id"][own]
-    measured = {name: batch[name][own].astype(np.int64) for name in ("user_id", "turn", "session_id", "think_ns")}
-    first = np.unique(batch["request_id"], return_index=True)[1]
+    measured = {name: batch[name][own].astype(np.int64) for name in ("turn", "session_id")}
     return measured | {
         "C": batch["tokens"][own].astype(np.int64),
         "G": generated[request],
         "time": batch["time_ns"][own],
-        "think": batch["think_ns"][first],
     }
 
 
