@@ -55,7 +55,6 @@ def parse(*words: object) -> dict[str, Any]:
         (["--warmup", "30s"], "warmup", (0, 30.0, False)),
         (["--warmup", "5000ops"], "warmup", (5000, 0, False)),
         (["--warmup", "steady"], "warmup", (0, 0, True)),
-        (["--throttle", "nvme=2G,100us"], "throttle", (("nvme", Throttle(2048, 100)),)),
         (["--throttle", "nvme=r2G/s/w1G/s,1ms"], "throttle", (("nvme", Throttle(2048, 1000, 1024)),)),
     ],
     ids=lambda value: value[1] if isinstance(value, list) else None,

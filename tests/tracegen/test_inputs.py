@@ -9,7 +9,6 @@ from tests.support.command_line import Run, sentence
 from tests.support.imports import EXCERPT
 
 READERS = [
-    "generate {x} -o {out}",
     "generate --sharegpt {x} -o {out}",
     f"import mooncake {EXCERPT} {{x}} -o {{out}}",
     "import weka {x} -o {out}",
