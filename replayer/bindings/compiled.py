@@ -64,6 +64,8 @@ class AccountStruct(Structure):
         *_numbers("used resident peak peak_objects", c_int64 * 3),
         *_numbers("admitted refused fetches fetches_refused", c_int64 * 3),
         ("largest", c_int64),
+        *_numbers("steps preemptions clock_ns"),
+        ("held_ns", c_double),
     )
 
 
@@ -79,6 +81,15 @@ class Load(Structure):
         ("token_ms", c_double),
         ("prefill_tok_s", c_double),
         *_numbers("depth allocs workers"),
+    )
+
+
+class ServingStruct(Structure):
+    """The rules of a serving engine, as `ServingRules` in core.h."""
+
+    _fields_ = (
+        *_numbers("block_tokens gpu_blocks cpu_blocks seqs batched_tokens"),
+        *_numbers("step_ns tokens_per_s transfer_steps"),
     )
 
 
@@ -248,8 +259,8 @@ _SIGNATURES: Final = {
     "clock": "ns i",
     "workload": "add v pippp, index v ppppp, store v ppicippip",
     "stretch": "count v ppippp",
-    "placement": "new n pppi, free v p, account v pp",
-    "planner": "new n ppipippi, free v p, next m pipp, placement p p",
+    "placement": "new n pppi, free v p",
+    "planner": "new n ppipipppi, free v p, next m pipp, account v pp",
     "payload": "new n p, free v p, fill v ppuii, pad v ppuiii, check c ppuiicsi",
     "tier": (
         "null n, elsewhere n, memory n piis, files n cspc, slab n piiiips, free v p, "

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from replayer.arrangements.arrangement import Arrangement
 from replayer.arrangements.choosing import choose_arrangement
 from replayer.models.known import MODELS, find_model
 from replayer.options.groups import Options, make_options
@@ -107,26 +108,49 @@ def resolve_plan(
     room = options.capacity
     gpu, cpu, nvme = (Decimal(str(gib)) for gib in (room.gpu_mem_gb, room.cpu_mem_gb, room.storage_capacity_gb))
     own = (rules.policy, rules.ttl, rules.chunk_tokens)
+    arrangement = choose_arrangement(rules.arrangement, *own, promote=rules.promote)
+    order = _resolve_order(trace, options, arrangement, demand.pace)
     sharding = (chosen.tensor_parallel, chosen.pipeline_parallel)
     return model.name, PlanOptions(
         bytes_per_token=model.sizes(chosen.kv_dtype, *sharding),
         capacity_gib=(gpu, cpu, None if nvme == UNLIMITED else nvme),
         headroom=Decimal(str(room.headroom)),
-        arrangement=choose_arrangement(rules.arrangement, *own, promote=rules.promote),
+        arrangement=arrangement.with_scheduler(serves=order.kind == "engine"),
         lookup=rules.lookup,
         selection=Selection(work.decode, work.users, part, work.cycles),
-        order=_resolve_order(work, demand.pace),
+        order=order,
         demand=demand,
     )
 
 
-def _resolve_order(work: WorkOptions, pace: Pace) -> Order:
+def _resolve_order(trace: Trace, options: Options, arrangement: Arrangement, pace: Pace) -> Order:
+    work = options.work
     # A live placement decides in the order in which ops come to be dispatched.
     if work.placement != "live":
-        return parse_order(work.order, pace)
+        obstacle = _obstacle_to_serving(trace, options, arrangement)
+        if work.order not in (None, "engine"):
+            return parse_order(work.order, pace)
+        if not obstacle:
+            return Order("engine", arrangement.name)
+        if work.order is None:
+            order = parse_order(None, pace)
+            return replace(order, instead=obstacle) if arrangement.scheduler else order
+        remedy = "pass `engine=vllm`, a trace of blocks and `gpu_mem_gb`, or another order"
+        raise InputError(obstacle, remedy, subject="engine", setting="order")
     if work.order is not None:
         raise InputError("has an order of its own", "leave `order` out", setting="placement")
     return Order("live")
+
+
+def _obstacle_to_serving(trace: Trace, options: Options, arrangement: Arrangement) -> str | None:
+    """Return why a plan cannot be made in the order of the engine's scheduler; None: it can."""
+    if not options.capacity.gpu_mem_gb:
+        return "there is no gpu tier, whose blocks requests would hold"
+    if not (trace.metadata.block_tokens and trace.metadata.prefix_chained):
+        return "the trace is not one of blocks"
+    if options.rules.lookup == "independent":
+        return "its blocks are looked up one by one"
+    return arrangement.obstacle_to_serving()
 
 
 def resolve_settings(options: Options, demand: Demand) -> Settings:

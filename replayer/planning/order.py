@@ -62,17 +62,19 @@ class Order:
     """The sequence in which a plan decides ops.
 
     Attributes:
-        kind: `trace`; `reference`; `run`: that of an earlier run; `live`: decided during the
-            replay.
-        name: name of the reference, or directory of the run.
+        kind: `trace`; `reference`; `engine`: that of the arrangement's scheduler; `run`: that of an
+            earlier run; `live`: decided during the replay.
+        name: name of the reference or engine, or directory of the run.
         devices: devices of the reference: gpu, cpu and nvme.
         op_ids: ops of the run in its order, shape (ops,).
+        instead: why it is not the engine's, although that has a scheduler.
     """
 
-    kind: Literal["trace", "reference", "run", "live"] = "trace"
+    kind: Literal["trace", "reference", "engine", "run", "live"] = "trace"
     name: str | None = None
     devices: tuple[Device, Device, Device] | None = None
     op_ids: NDArray[np.int64] | None = None
+    instead: str | None = None
 
     def structs(self) -> "ctypes.Array[DeviceStruct] | None":
         """Return the devices as compiled code reads them; None without devices."""
@@ -115,7 +117,7 @@ def parse_order(text: str | None, pace: Pace) -> Order:
         return read_order(Path(text))
     raise InputError(
         "is neither an order nor a run directory",
-        "pass trace, reference, reference:NAME|FILE, or the directory of a run",
+        "pass trace, engine, reference, reference:NAME|FILE, or the directory of a run",
         subject=text,
         setting="order",
     )

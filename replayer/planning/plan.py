@@ -23,6 +23,7 @@ from replayer.bindings.compiled import (
     PLANNED_OP,
     AccountStruct,
     Rules,
+    ServingStruct,
     address,
     call,
     view,
@@ -45,7 +46,7 @@ MAX_WAIT_NS: Final = 1 << 60  # 36 years: the clock counts in 63 bits
 _GIB: Final = 2**30
 # Bytes then stay within 63 bits.
 _MAX_CAPACITY_GIB: Final = 2**33
-_ORDER_CODES: Final = {"trace": 0, "run": 1, "reference": 2}
+_ORDER_CODES: Final = {"trace": 0, "run": 1, "reference": 2, "engine": 3}
 _CAPACITY_SETTINGS: Final = ("gpu_mem_gb", "cpu_mem_gb", "storage_capacity_gb")
 
 
@@ -56,10 +57,9 @@ Look = Callable[[Stretch, NDArray[np.int64], NDArray[np.int64]], object]
 _planner_new = call("planner_new")
 _planner_free = call("planner_free")
 _planner_next = call("planner_next")
-_planner_placement = call("planner_placement")
+_planner_account = call("planner_account")
 _placement_new = call("placement_new")
 _placement_free = call("placement_free")
-_placement_account = call("placement_account")
 
 
 @dataclass(frozen=True)
@@ -228,6 +228,36 @@ class Plan:
             first_writes=self.options.order.kind != "trace",
         )
 
+    def serving_rules(self) -> ServingStruct | None:
+        """Return the rules of the serving engine as compiled code reads them; None: there is none.
+
+        Raises:
+            InputError: gpu cannot hold the longest request.
+        """
+        scheduler = self.options.arrangement.scheduler
+        if self.options.order.kind != "engine" or scheduler is None:
+            return None
+        block_tokens = self.trace.metadata.block_tokens or 1
+        block_bytes = int(self.options.bytes_per_token.object_bytes(np.array([block_tokens]))[0])
+        gpu, cpu, nvme = ((1 << 40 if size is None else size) // block_bytes for size in self.usable)
+        request, needed = self.workload.longest_request(block_tokens)
+        if needed > gpu:
+            raise InputError(
+                f"it needs {needed:,} blocks of {block_tokens} tokens, and gpu has room for {gpu:,}",
+                f"pass `gpu_mem_gb` of {needed * block_bytes / float(self.options.headroom) / _GIB:.4g} or more",
+                subject=f"{self.trace.path}, request {request}",
+            )
+        return ServingStruct(
+            block_tokens,
+            gpu,
+            cpu,
+            scheduler.max_num_seqs,
+            scheduler.max_num_batched_tokens,
+            round(scheduler.step_ms * 10**6),
+            scheduler.tokens_per_s,
+            scheduler.transfer_steps,
+        )
+
     def planner(self) -> "Planner":
         """Make a planner that begins at the first op."""
         return Planner(self, self._rows)
@@ -319,6 +349,7 @@ class Planner:
         self._devices = order.structs()
         self._load = demand.struct()
         self._rules = plan.rules()
+        self._serving = plan.serving_rules()
         self.handle: int | None = _planner_new(
             compiled.reference(plan.workload.struct),
             compiled.reference(self._rules),
@@ -327,6 +358,7 @@ class Planner:
             len(rows) if rows is not None else plan.workload.ops,
             compiled.reference(self._load),
             compiled.reference(self._devices) if self._devices is not None else None,
+            compiled.reference(self._serving) if self._serving is not None else None,
             demand.workers,
         )
 
@@ -347,7 +379,7 @@ class Planner:
     def account(self) -> AccountStruct:
         """Return the placement's account of its tiers up to the last stretch."""
         account = AccountStruct()
-        _placement_account(_planner_placement(self.handle), compiled.reference(account))
+        _planner_account(self.handle, compiled.reference(account))
         return account
 
     def __del__(self) -> None:

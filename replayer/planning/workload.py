@@ -200,6 +200,17 @@ class Workload:
         times = self._request["time_ns"]
         return np.where(self._request["count"] > 0, times, times.max(initial=0))
 
+    def longest_request(self, block_tokens: int) -> tuple[int, int]:
+        """Return the request that needs the most blocks while a serving engine runs it, and how many.
+
+        Its prompt needs them and its answer, but for the last token, which is not computed.
+        """
+        is_prompt = (self._op["phase"] == ENUMS["phase"].index("prefill")) & (self._op["op"] != 2)
+        tokens = np.where(is_prompt, self._op["tokens"], 0).astype(np.int64) + self._op["new_tokens"]
+        by_request = np.bincount(self._op["request"], weights=tokens, minlength=1).astype(np.int64)
+        longest = int(by_request.argmax())
+        return longest, -(-max(int(by_request[longest]) - 1, 1) // block_tokens)
+
     def total_wait_ns(self, pace: Pace) -> float:
         """Return the time in ns that all requests take one after the other, without any I/O.
 

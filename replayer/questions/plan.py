@@ -139,10 +139,11 @@ def describe_decode(plan: Plan) -> str:
 def _describe_order(options: PlanOptions) -> str:
     """Describe the order of a plan, with the load it depends on."""
     order = options.order
-    if order.kind != "reference":
+    if order.kind not in ("reference", "engine"):
         return f"in the order of {order.name or 'the trace'}"
     workers = format_count(options.demand.workers, "worker")
-    return f"by reference {order.name}: pace {options.demand.pace.kind}, {workers}"
+    instead = f", not by the engine's scheduler: {order.instead}" if order.instead else ""
+    return f"by {order.kind} {order.name}: pace {options.demand.pace.kind}, {workers}{instead}"
 
 
 def _describe_room(options: PlanOptions) -> str:
