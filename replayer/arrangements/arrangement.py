@@ -92,7 +92,9 @@ class SchedulerRules:
         max_num_batched_tokens: tokens that a step computes.
         step_ms: milliseconds of a step, apart from its tokens.
         tokens_per_s: tokens per second that steps compute.
-        transfer_steps: steps that a load from a slower tier, or a store to it, takes.
+        transfer_steps: steps that a load from cpu, or a store there, takes.
+        read_steps: steps that a read of nvme takes.
+        write_steps: steps that a write to nvme takes.
     """
 
     max_num_seqs: Whole = 128
@@ -100,6 +102,8 @@ class SchedulerRules:
     step_ms: Annotated[float, Meta(gt=0, le=1e6)] = 15.0
     tokens_per_s: Whole = 16384
     transfer_steps: Whole = 1
+    read_steps: Whole = 1
+    write_steps: Whole = 1
 
     def __post_init__(self) -> None:
         check_decimals("step_ms", self.step_ms)

@@ -89,7 +89,7 @@ class ServingStruct(Structure):
 
     _fields_ = (
         *_numbers("block_tokens gpu_blocks cpu_blocks seqs batched_tokens"),
-        *_numbers("step_ns tokens_per_s transfer_steps"),
+        *_numbers("step_ns tokens_per_s has_disk transfer_steps read_steps write_steps"),
     )
 
 

@@ -244,7 +244,9 @@ int32_t devices_advance(Devices *d, int64_t now, int32_t *ended, int32_t most);
 typedef struct {
     int64_t block_tokens, gpu_blocks, cpu_blocks;
     int64_t seqs, batched_tokens;           /* at most, in a step */
-    int64_t step_ns, tokens_per_s, transfer_steps;
+    int64_t step_ns, tokens_per_s;
+    int64_t has_disk;                       /* flag: behind the CPU tier */
+    int64_t transfer_steps, read_steps, write_steps;    /* read, write: of the disk */
 } ServingRules;
 typedef struct Serving Serving;
 typedef struct { int64_t row, role, moves; } PlannedOp;

@@ -18,7 +18,10 @@ enum {                                      /* of a key */
     TAKEN = 16,                 /* by a load that is under way */
     KEPT = 32,                  /* it may not be evicted for the offer that is being made */
     ON_DISK = 64,
+    PROMOTED = 128,             /* the plan has not read it from nvme yet, or stored it in cpu */
 };
+enum { NOT_ASKED, ASKED, ABSENT, PRESENT };     /* of a key: what the disk says of it */
+enum { USED = 1, HAS_ASKED = 2 };               /* of a request's block */
 
 /* A block of the GPU's cache. */
 typedef struct {
@@ -33,10 +36,11 @@ typedef struct {
 typedef struct {
     int32_t oldest, newest;     /* blocks of that name */
     int32_t before, after;      /* in the CPU tier, by recency */
-    int32_t loads;              /* that read it in the CPU tier now */
+    int32_t loads, writes;      /* that read it in the CPU tier now */
     int32_t promised;           /* blocks that loads have taken for it */
-    int32_t job;                /* the store that brings it to the CPU tier */
-    uint8_t flags;
+    int32_t job;                /* that brings it to the CPU tier, or from there to the disk */
+    int32_t askers;             /* requests that asked the disk for it */
+    uint8_t flags, answer;
 } KeyState;
 
 typedef struct {
@@ -52,14 +56,15 @@ typedef struct {
     int32_t next_op, next_name; /* of its ops to decide: the first, and its block if it is full */
     int32_t asked;              /* tokens to generate before that op */
     int32_t next;               /* in the queue */
-    int32_t jobs;               /* stores under way */
-    uint8_t state, preempted;
+    int32_t stores, jobs;       /* under way: to the CPU tier; all */
+    uint8_t state, preempted, left_disk;
     int32_t *key, *block;       /* by index */
-    uint8_t *used;              /* by index: what becomes recent in the CPU tier at its end */
+    uint8_t *flags;             /* by index; USED: becomes recent in the CPU tier at its end */
 } Asked;
 
-/* A store from the GPU to the CPU tier. */
-typedef struct { int64_t end; int32_t number, request, from, to; } Job;
+/* Blocks of a request that go from the GPU to the CPU tier, or between that and the disk. */
+enum { STORES, READS, WRITES };
+typedef struct { int64_t end; int32_t kind, number, request, from, to; } Job;
 typedef struct { int32_t head, tail; } Queue;
 
 struct Serving {
@@ -83,6 +88,9 @@ struct Serving {
     int64_t entering;           /* row of the first request that may not have come */
     int64_t present;            /* requests that came and are not done */
     int64_t loads;              /* under way */
+    bool has_noticed;           /* what the disk has done */
+    int32_t *questions;         /* keys that the disk was asked for in this step */
+    int64_t question_count, question_room;
     int64_t step, now, fraction;/* fraction: of a nanosecond, in parts of tokens_per_s */
     Account account;
     PlannedOp *out;
@@ -227,7 +235,9 @@ static void decide_op(Serving *s, Asked *r, int64_t row, bool full, int32_t inde
         show(s, key, STORE, NONE, true);
         emit(s, HIT, key, GPU, NONE, false);
     } else if (full && index < r->found) {
-        emit(s, HIT, key, CPU, NONE, false);
+        emit(s, HIT, key, k->flags & PROMOTED ? NVME : CPU, NONE, false);
+        if (k->flags & PROMOTED) emit(s, STORE, key, NONE, CPU, false);
+        k->flags &= (uint8_t)~PROMOTED;
         show(s, key, STORE, NONE, false);
     } else if (full && (index < r->named || index < r->loaded)) {
         bool shown = k->flags & IN_GPU;
@@ -293,11 +303,23 @@ static void cpu_unlink(Serving *s, int32_t key) {
     *(k->after == NONE ? &s->cpu_tail : &s->keys[k->after].before) = k->before;
 }
 
+/* The disk's part of a promotion, for which no op was a hit. */
+static void read_from_disk(Serving *s, int32_t key) {
+    if (!(s->keys[key].flags & PROMOTED)) return;
+    s->keys[key].flags &= (uint8_t)~PROMOTED;
+    emit(s, COPY, key, NVME, CPU, true);
+}
+
 static void cpu_evict(Serving *s, int32_t key) {
     cpu_unlink(s, key);
+    read_from_disk(s, key);
     s->keys[key].flags &= (uint8_t)~IN_CPU;
     emit(s, DROP, key, CPU, NONE, true);
     leave(s, key, CPU);
+}
+
+static bool may_leave_cpu(const KeyState *k) {
+    return !(k->flags & (KEPT | STORING)) && !k->loads && !k->writes;
 }
 
 /* Make room for new objects. Returns false, and evicts nothing, if too much is under way. */
@@ -306,11 +328,11 @@ static bool make_room(Serving *s, int64_t count) {
     int64_t found = 0;
     int32_t key = s->cpu_head;
     for (; found < lacking && key != NONE; key = s->keys[key].after)
-        found += !(s->keys[key].flags & (KEPT | STORING)) && !s->keys[key].loads;
+        found += may_leave_cpu(&s->keys[key]);
     if (found < lacking) return false;
     for (key = s->cpu_head; lacking > 0;) {
         int32_t after = s->keys[key].after;
-        if (!(s->keys[key].flags & (KEPT | STORING)) && !s->keys[key].loads) {
+        if (may_leave_cpu(&s->keys[key])) {
             cpu_evict(s, key);
             lacking--;
         }
@@ -319,6 +341,22 @@ static bool make_room(Serving *s, int64_t count) {
     return true;
 }
 
+static void cpu_enter(Serving *s, int32_t key, int32_t job) {
+    s->keys[key].flags |= IN_CPU | STORING;
+    s->keys[key].job = job;
+    cpu_append(s, key);
+    enter(s, key, CPU);
+}
+
+static Job *begin_job(Serving *s, int kind, int32_t request, int64_t steps) {
+    if (s->job_count == s->job_room) s->jobs = grown(s->jobs, &s->job_room, 64, sizeof *s->jobs);
+    s->requests[request].jobs++;
+    s->jobs[s->job_count] = (Job){s->step + steps, kind, s->job_number++, request, 0, 0};
+    return &s->jobs[s->job_count++];
+}
+
+static void notice_disk(Serving *s);
+
 /* [8] Offer the CPU tier the full blocks of the prompt up to so many tokens. */
 static void offer_blocks(Serving *s, int32_t request, int64_t tokens) {
     Asked *r = &s->requests[request];
@@ -326,9 +364,10 @@ static void offer_blocks(Serving *s, int32_t request, int64_t tokens) {
     if (end > r->held) end = r->held;
     if (end > r->keys) end = r->keys;
     if (end <= r->offered || !s->rules.cpu_blocks) return;
+    if (!s->has_noticed) notice_disk(s);
     for (int64_t i = r->offered; i < end; i++) {
         KeyState *k = &s->keys[r->key[i]];
-        r->used[i] |= !(k->flags & STORING);
+        if (!(k->flags & STORING)) r->flags[i] |= USED;
         k->flags |= KEPT;
         count += !(k->flags & IN_CPU);
     }
@@ -338,21 +377,17 @@ static void offer_blocks(Serving *s, int32_t request, int64_t tokens) {
         KeyState *k = &s->keys[key];
         k->flags &= (uint8_t)~KEPT;
         if (!fits || k->flags & IN_CPU) continue;
-        k->flags |= IN_CPU | STORING;
-        k->job = s->job_number;
-        cpu_append(s, key);
+        cpu_enter(s, key, s->job_number);
         /* Its block may be another's by now; the engine copies it before that is written. */
         bool shown = k->flags & IN_GPU;
         emit(s, shown ? COPY : STORE, key, shown ? GPU : NONE, CPU, true);
-        enter(s, key, CPU);
     }
     if (!fits) return;
     if (count) {
-        if (s->job_count == s->job_room)
-            s->jobs = grown(s->jobs, &s->job_room, 64, sizeof *s->jobs);
-        s->jobs[s->job_count++] = (Job){s->step + s->rules.transfer_steps, s->job_number++,
-                                        request, r->offered, (int32_t)end};
-        r->jobs++;
+        Job *job = begin_job(s, STORES, request, s->rules.transfer_steps);
+        job->from = r->offered;
+        job->to = (int32_t)end;
+        r->stores++;
     }
     r->offered = (int32_t)end;
 }
@@ -360,7 +395,7 @@ static void offer_blocks(Serving *s, int32_t request, int64_t tokens) {
 /* [9] What a request used is the most recent when it has ended, its first block above all. */
 static void touch_used(Serving *s, const Asked *r) {
     for (int32_t i = r->keys - 1; i >= 0; i--) {
-        if (!r->used[i] || !(s->keys[r->key[i]].flags & IN_CPU)) continue;
+        if (!(r->flags[i] & USED) || !(s->keys[r->key[i]].flags & IN_CPU)) continue;
         cpu_unlink(s, r->key[i]);
         cpu_append(s, r->key[i]);
     }
@@ -369,39 +404,88 @@ static void touch_used(Serving *s, const Asked *r) {
 /* A store whose blocks another request takes over, once its own is done, ends at once. */
 static bool is_taken_over(const Serving *s, const Job *job) {
     const Asked *r = &s->requests[job->request];
-    if (r->state < DONE) return false;
+    if (job->kind != STORES || r->state < DONE) return false;
     for (int32_t i = job->from; i < job->to; i++)
         if (s->keys[r->key[i]].job == job->number && s->blocks[r->block[i]].taken == s->step)
             return true;
     return false;
 }
 
-static void forget_request(Asked *r) {
-    if (r->state != SETTLED || r->jobs) return;
+/* What the disk said is forgotten when all who asked for the key have ended [13]. */
+static void forget_request(Serving *s, Asked *r) {
+    if (r->state != SETTLED || r->stores) return;
+    for (int32_t i = 0; !r->left_disk && i < r->keys; i++) {
+        KeyState *k = &s->keys[r->key[i]];
+        if (r->flags[i] & HAS_ASKED && !--k->askers) k->answer = NOT_ASKED;
+    }
+    r->left_disk = 1;
+    if (r->jobs) return;
     free(r->key);
     free(r->block);
-    free(r->used);
+    free(r->flags);
     r->key = r->block = NULL;
-    r->used = NULL;
+    r->flags = NULL;
 }
 
-static void end_stores(Serving *s) {
+/* [16] What has been stored is given to the disk, and stays in the CPU tier until it is written. */
+static void begin_write(Serving *s, Job *job) {
+    const Asked *r = &s->requests[job->request];
+    for (int32_t i = job->from; i < job->to; i++) {
+        int32_t key = r->key[i];
+        KeyState *k = &s->keys[key];
+        if (k->job != job->number) continue;
+        k->writes++;
+        if (k->flags & ON_DISK) continue;
+        emit(s, COPY, key, CPU, NVME, true);
+        enter(s, key, NVME);
+    }
+    job->kind = WRITES;
+    job->end = s->step + s->rules.write_steps;
+}
+
+/* End the jobs of these kinds whose time has come. */
+static void end_jobs(Serving *s, int first, int last) {
     int64_t kept = 0;
     for (int64_t at = 0; at < s->job_count; at++) {
         Job job = s->jobs[at];
-        if (job.end > s->step) {
+        if (job.kind < first || job.kind > last || job.end > s->step) {
             s->jobs[kept++] = job;
             continue;
         }
         Asked *r = &s->requests[job.request];
         for (int32_t i = job.from; i < job.to; i++) {
             KeyState *k = &s->keys[r->key[i]];
-            if (k->job == job.number) k->flags &= (uint8_t)~STORING;
+            if (k->job != job.number) continue;
+            if (job.kind == WRITES) k->writes--;
+            else k->flags &= (uint8_t)~STORING;
         }
-        r->jobs--;
-        forget_request(r);
+        r->stores -= job.kind == STORES;
+        if (job.kind == STORES && s->rules.has_disk) {
+            begin_write(s, &job);
+            s->jobs[kept++] = job;
+        } else {
+            r->jobs--;
+        }
+        forget_request(s, r);
     }
     s->job_count = kept;
+}
+
+/* [17] */
+static void notice_disk(Serving *s) {
+    s->has_noticed = true;
+    end_jobs(s, READS, WRITES);
+}
+
+/* [13, 16] What has been written is on the disk, whether that was noticed or not. */
+static void end_writes(Serving *s) {
+    for (int64_t at = 0; at < s->job_count; at++) {
+        const Job *job = &s->jobs[at];
+        if (job->kind != WRITES || job->end != s->step) continue;
+        const Asked *r = &s->requests[job->request];
+        for (int32_t i = job->from; i < job->to; i++)
+            if (s->keys[r->key[i]].job == job->number) s->keys[r->key[i]].flags |= ON_DISK;
+    }
 }
 
 /* ---- Queues. ---- */
@@ -447,15 +531,58 @@ static int64_t find_in_gpu(const Serving *s, Asked *r, int64_t most) {
     return found;
 }
 
-/* [4, 5] Count the blocks from there on that the CPU tier has; -1: wait for one of them. */
-static int64_t find_in_cpu(const Serving *s, const Asked *r, int64_t from) {
-    int64_t end = tokens_of(r) / s->rules.block_tokens, at = from;
+/* [13] */
+static int ask_disk(Serving *s, Asked *r, int64_t at) {
+    KeyState *k = &s->keys[r->key[at]];
+    if (!(r->flags[at] & HAS_ASKED)) k->askers++;
+    r->flags[at] |= HAS_ASKED;
+    if (k->answer != NOT_ASKED) return k->answer;
+    k->answer = ASKED;
+    if (s->question_count == s->question_room)
+        s->questions = grown(s->questions, &s->question_room, 64, sizeof *s->questions);
+    s->questions[s->question_count++] = r->key[at];
+    return ASKED;
+}
+
+static void answer_questions(Serving *s) {
+    for (int64_t i = 0; i < s->question_count; i++) {
+        KeyState *k = &s->keys[s->questions[i]];
+        k->answer = k->flags & ON_DISK ? PRESENT : ABSENT;
+    }
+    s->question_count = 0;
+}
+
+/* [14] Begin to read a block from the disk. `job`: of this look-up; -1: none yet. Returns whether there
+ * is room for the block. */
+static bool promote(Serving *s, Asked *r, int64_t at, int64_t *job) {
+    r->flags[at] |= USED;
+    if (!make_room(s, 1)) return false;
+    int32_t request = (int32_t)(r - s->requests);
+    if (*job == NONE) {
+        begin_job(s, READS, request, s->rules.read_steps)->from = (int32_t)at;
+        *job = s->job_count - 1;
+    }
+    s->jobs[*job].to = (int32_t)at + 1;
+    cpu_enter(s, r->key[at], s->jobs[*job].number);
+    s->keys[r->key[at]].flags |= PROMOTED;
+    return true;
+}
+
+/* [4, 5, 12] Count the blocks from there on that the slower tiers have; -1: wait for one of them. */
+static int64_t find_in_slower(Serving *s, Asked *r, int64_t from) {
+    int64_t end = tokens_of(r) / s->rules.block_tokens, at = from, job = NONE;
     bool waits = false;
     if (end > r->keys) end = r->keys;
+    if (!s->rules.cpu_blocks) end = from;
     for (; at < end; at++) {
         const KeyState *k = &s->keys[r->key[at]];
-        if (!(k->flags & IN_CPU)) break;
-        waits |= (k->flags & (STORING | TAKEN)) != 0;
+        if (k->flags & IN_CPU) {
+            waits |= (k->flags & (STORING | TAKEN)) != 0;
+            continue;
+        }
+        int answer = s->rules.has_disk ? ask_disk(s, r, at) : ABSENT;
+        if (answer == ABSENT || (answer == PRESENT && !promote(s, r, at, &job))) break;
+        waits = true;
     }
     return waits ? NONE : at - from;
 }
@@ -487,8 +614,10 @@ static void begin_load(Serving *s, Asked *r, int64_t from, int64_t count) {
         k->promised++;
         k->loads++;
         k->flags |= TAKEN;
-        r->used[i] = 1;
-        if (!first) show(s, key, COPY, CPU, true);
+        r->flags[i] |= USED;
+        if (first) continue;
+        read_from_disk(s, key);
+        show(s, key, COPY, CPU, true);
     }
     if (first) r->found = r->loaded;
     r->computed = (int32_t)((from + count) * s->rules.block_tokens);
@@ -511,7 +640,7 @@ static int admit(Serving *s, Asked *r, int64_t budget) {
     int64_t computed = r->computed;
     if (!computed) {
         hits = find_in_gpu(s, r, (tokens - 1) / s->rules.block_tokens);
-        loads = find_in_cpu(s, r, hits);
+        loads = find_in_slower(s, r, hits);
         if (loads == NONE) return LATER;
         had = hits;
         computed = (hits + loads) * s->rules.block_tokens;
@@ -577,7 +706,7 @@ static void preempt(Serving *s, int32_t request) {
     r->preempted = 1;
     s->account.preemptions++;
     for (int64_t at = 0; at < s->job_count; at++)
-        if (s->jobs[at].request == request) s->jobs[at].end = s->step;
+        if (s->jobs[at].kind == STORES && s->jobs[at].request == request) s->jobs[at].end = s->step;
     prepend(s, &s->waiting, request);
 }
 
@@ -649,8 +778,12 @@ static void take_step(Serving *s) {
     s->step++;
     s->account.steps++;
     s->batch_count = 0;
+    end_writes(s);
+    if (!s->has_noticed) notice_disk(s);
     int64_t budget = go_on_running(s);
     if (budget != NONE) admit_requests(s, budget);
+    answer_questions(s);
+    s->has_noticed = false;     /* an offer of this step notices for the next one, too */
     for (int64_t i = 0; i < s->batch_count; i++) {
         const Asked *r = &s->requests[s->batch[i]];
         offer_blocks(s, s->batch[i], r->computed + r->chunk);
@@ -660,7 +793,7 @@ static void take_step(Serving *s) {
         offer_blocks(s, s->finished[i], r->prompt);
         touch_used(s, r);
         r->state = SETTLED;
-        forget_request(r);
+        forget_request(s, r);
     }
     s->finished_count = 0;
     for (int64_t at = 0; at < s->job_count; at++)
@@ -677,7 +810,7 @@ static void take_step(Serving *s) {
     for (int64_t i = 0; i < s->running_count; i++)
         if (s->requests[s->running[i]].state == RUNNING) s->running[kept++] = s->running[i];
     s->running_count = kept;
-    end_stores(s);
+    end_jobs(s, STORES, STORES);
     end_loads(s);
 }
 
@@ -699,7 +832,7 @@ static void enter_request(Serving *s, int32_t request) {
     size_t most = (size_t)blocks_for(s, r->prompt + r->answer) + 1;
     if (r->keys > (int64_t)most - 1) r->keys = (int32_t)most - 1;
     r->block = zeros(most, sizeof *r->block);
-    r->used = zeros(most, 1);
+    r->flags = zeros(most, 1);
     append(s, &s->waiting, request);
 }
 
@@ -789,10 +922,11 @@ void serving_free(Serving *s) {
     for (int64_t request = 0; s->requests && request < s->ops->requests; request++) {
         free(s->requests[request].key);
         free(s->requests[request].block);
-        free(s->requests[request].used);
+        free(s->requests[request].flags);
     }
     memory_free(&s->memory);
     free(s->jobs);
+    free(s->questions);
     free(s->arrivals.entries);
     free(s->out);
     free(s->moves);

@@ -146,6 +146,8 @@ def _obstacle_to_serving(trace: Trace, options: Options, arrangement: Arrangemen
     """Return why a plan cannot be made in the order of the engine's scheduler; None: it can."""
     if not options.capacity.gpu_mem_gb:
         return "there is no gpu tier, whose blocks requests would hold"
+    if options.capacity.storage_capacity_gb not in (0, UNLIMITED):
+        return "its file tier has no capacity: nothing is ever removed from nvme"
     if not (trace.metadata.block_tokens and trace.metadata.prefix_chained):
         return "the trace is not one of blocks"
     if options.rules.lookup == "independent":

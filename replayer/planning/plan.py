@@ -255,7 +255,10 @@ class Plan:
             scheduler.max_num_batched_tokens,
             round(scheduler.step_ms * 10**6),
             scheduler.tokens_per_s,
+            self.usable[2] is None,
             scheduler.transfer_steps,
+            scheduler.read_steps,
+            scheduler.write_steps,
         )
 
     def planner(self) -> "Planner":
