@@ -228,7 +228,7 @@ static void decide_op(Serving *s, Asked *r, int64_t row, bool full, int32_t inde
     int32_t key = (int32_t)op->key;
     KeyState *k = &s->keys[key];
     int role = op->op == REMOVE ? REMOVE : k->flags & UNWRITTEN ? WRITE : READ;
-    k->flags &= (uint8_t)~UNWRITTEN;
+    if (role != REMOVE) k->flags &= (uint8_t)~UNWRITTEN;
     if (role == REMOVE) {
         emit(s, DELETE, key, NONE, NONE, false);
     } else if (full && index < r->hits) {
