@@ -91,6 +91,7 @@ struct Serving {
     bool has_noticed;           /* what the disk has done */
     int32_t *questions;         /* keys that the disk was asked for in this step */
     int64_t question_count, question_room;
+    int64_t idle;               /* steps since the last that computed a token */
     int64_t step, now, fraction;/* fraction: of a nanosecond, in parts of tokens_per_s */
     Account account;
     PlannedOp *out;
@@ -766,6 +767,7 @@ static void end_request(Serving *s, int32_t request) {
 static void advance_clock(Serving *s) {
     int64_t tokens = 0;
     for (int64_t i = 0; i < s->batch_count; i++) tokens += s->requests[s->batch[i]].chunk;
+    s->idle = tokens ? 0 : s->idle + 1;
     s->fraction += tokens * INT64_C(1000000000);
     int64_t took = s->rules.step_ns / (tokens ? 1 : 10) + s->fraction / s->rules.tokens_per_s;
     s->fraction %= s->rules.tokens_per_s;
@@ -859,6 +861,12 @@ static bool let_requests_in(Serving *s) {
     return s->arrivals.count > 0;
 }
 
+/* Prompts that the CPU tier cannot hold at once may push out each other's blocks for ever. */
+static bool is_stuck(const Serving *s) {
+    const ServingRules *r = &s->rules;
+    return s->idle > 10000 + 10 * (r->transfer_steps + r->read_steps + r->write_steps);
+}
+
 int64_t serving_plan(Serving *s, int64_t most, const PlannedOp **ops, const PlannedMove **moves) {
     int64_t pending = s->move_count - s->moves_handed;
     memmove(s->moves, s->moves + s->moves_handed, (size_t)pending * sizeof *s->moves);
@@ -872,6 +880,7 @@ int64_t serving_plan(Serving *s, int64_t most, const PlannedOp **ops, const Plan
             continue;
         }
         take_step(s);
+        if (is_stuck(s)) return NONE;
     }
     *ops = s->out;
     *moves = s->moves;

@@ -111,48 +111,37 @@ def resolve_plan(
     arrangement = choose_arrangement(rules.arrangement, *own, promote=rules.promote)
     order = _resolve_order(trace, options, arrangement, demand.pace)
     sharding = (chosen.tensor_parallel, chosen.pipeline_parallel)
-    return model.name, PlanOptions(
+    resolved = PlanOptions(
         bytes_per_token=model.sizes(chosen.kv_dtype, *sharding),
         capacity_gib=(gpu, cpu, None if nvme == UNLIMITED else nvme),
         headroom=Decimal(str(room.headroom)),
-        arrangement=arrangement.with_scheduler(serves=order.kind == "engine"),
+        arrangement=arrangement,
         lookup=rules.lookup,
         selection=Selection(work.decode, work.users, part, work.cycles),
         order=order,
         demand=demand,
     )
+    if work.order == "engine" and resolved.order.kind != "engine":
+        remedy = "pass `engine=vllm`, a trace of blocks and `gpu_mem_gb`, or another order"
+        raise InputError(resolved.order.instead or f"{arrangement.name} has no scheduler", remedy, subject="engine", setting="order")
+    return model.name, resolved
 
 
 def _resolve_order(trace: Trace, options: Options, arrangement: Arrangement, pace: Pace) -> Order:
     work = options.work
     # A live placement decides in the order in which ops come to be dispatched.
-    if work.placement != "live":
-        obstacle = _obstacle_to_serving(trace, options, arrangement)
-        if work.order not in (None, "engine"):
-            return parse_order(work.order, pace)
-        if not obstacle:
-            return Order("engine", arrangement.name)
-        if work.order is None:
-            order = parse_order(None, pace)
-            return replace(order, instead=obstacle) if arrangement.scheduler else order
-        remedy = "pass `engine=vllm`, a trace of blocks and `gpu_mem_gb`, or another order"
-        raise InputError(obstacle, remedy, subject="engine", setting="order")
-    if work.order is not None:
-        raise InputError("has an order of its own", "leave `order` out", setting="placement")
-    return Order("live")
-
-
-def _obstacle_to_serving(trace: Trace, options: Options, arrangement: Arrangement) -> str | None:
-    """Return why a plan cannot be made in the order of the engine's scheduler; None: it can."""
-    if not options.capacity.gpu_mem_gb:
-        return "there is no gpu tier, whose blocks requests would hold"
-    if options.capacity.storage_capacity_gb not in (0, UNLIMITED):
-        return "its file tier has no capacity: nothing is ever removed from nvme"
+    if work.placement == "live":
+        if work.order is not None:
+            raise InputError("has an order of its own", "leave `order` out", setting="placement")
+        return Order("live")
+    if work.order not in (None, "engine"):
+        return parse_order(work.order, pace)
+    usual = parse_order(None, pace)
+    if arrangement.scheduler is None:
+        return usual
     if not (trace.metadata.block_tokens and trace.metadata.prefix_chained):
-        return "the trace is not one of blocks"
-    if options.rules.lookup == "independent":
-        return "its blocks are looked up one by one"
-    return arrangement.obstacle_to_serving()
+        return replace(usual, instead="the trace is not one of blocks")
+    return Order("engine", arrangement.name, otherwise=usual)
 
 
 def resolve_settings(options: Options, demand: Demand) -> Settings:

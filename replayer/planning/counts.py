@@ -223,6 +223,8 @@ def _by_pair(counts: Numbers) -> PairCounts:
         gpu_cpu=int(counts[0, 1]),
         gpu_nvme=int(counts[0, 2]),
         cpu_nvme=int(counts[1, 2]),
+        cpu_gpu=int(counts[1, 0]) or msgspec.UNSET,
+        nvme_cpu=int(counts[2, 1]) or msgspec.UNSET,
     )
 
 

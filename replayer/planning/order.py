@@ -67,13 +67,15 @@ class Order:
         name: name of the reference or engine, or directory of the run.
         devices: devices of the reference: gpu, cpu and nvme.
         op_ids: ops of the run in its order, shape (ops,).
-        instead: why it is not the engine's, although that has a scheduler.
+        otherwise: of `engine`: the order of plans that its scheduler cannot make.
+        instead: why it is not the engine's.
     """
 
     kind: Literal["trace", "reference", "engine", "run", "live"] = "trace"
     name: str | None = None
     devices: tuple[Device, Device, Device] | None = None
     op_ids: NDArray[np.int64] | None = None
+    otherwise: "Order | None" = None
     instead: str | None = None
 
     def structs(self) -> "ctypes.Array[DeviceStruct] | None":

@@ -8,7 +8,7 @@ and no randomness.
 import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Final
 
@@ -113,7 +113,25 @@ class PlanOptions:
                 "no tier has any room",
                 "give one with `cpu_mem_gb` or `storage_capacity_gb`",
             )
+        served = self.order.kind == "engine"
+        if self.order.otherwise is not None and (obstacle := self._obstacle_to_serving()):
+            served = False
+            object.__setattr__(self, "order", replace(self.order.otherwise, instead=obstacle))
+        object.__setattr__(self, "arrangement", self.arrangement.with_scheduler(serves=served))
         self.arrangement.check_order(is_known=self.order.kind in ("trace", "run"))
+
+    def _obstacle_to_serving(self) -> str | None:
+        """Return why the engine's scheduler cannot make the plan; None: it can."""
+        gpu, cpu, nvme = self.usable()
+        if not gpu:
+            return "there is no gpu tier, whose blocks requests would hold"
+        if nvme:
+            return "its file tier has no capacity, as nothing is ever removed from nvme"
+        if nvme is None and not cpu:
+            return "its file tier is behind a cpu tier"
+        if self.lookup == "independent":
+            return "its blocks are not looked up one by one"
+        return self.arrangement.obstacle_to_serving()
 
     @property
     def plan_version(self) -> int:
@@ -156,10 +174,11 @@ class Plan:
         capacity: bytes of each tier with the headroom.
         lookup: `independent` or `contiguous`, as given or by the trace.
         workload: the ops that are replayed; the trace is read if the caller does not have them.
+        serving: the rules of the serving engine as compiled code reads them; None: there is none.
 
     Raises:
-        InputError: the trace breaks an invariant, its waits exceed the clock, or the order of a run
-            does not fit the trace.
+        InputError: the trace breaks an invariant, its waits exceed the clock, the order of a run
+            does not fit the trace, or gpu cannot hold the longest request of a serving engine.
     """
 
     def __init__(self, trace: OpSource, options: PlanOptions, workload: Workload | None = None) -> None:
@@ -171,6 +190,7 @@ class Plan:
         sizing = (options.bytes_per_token, options.arrangement)
         self.workload = workload or Workload(trace, options.selection, *sizing)
         self._check_waits(options.demand.pace)
+        self.serving = self._make_serving_rules() if options.order.kind == "engine" else None
         self._rows = self._rows_of_run() if options.order.kind == "run" else None
 
     @property
@@ -228,15 +248,10 @@ class Plan:
             first_writes=self.options.order.kind != "trace",
         )
 
-    def serving_rules(self) -> ServingStruct | None:
-        """Return the rules of the serving engine as compiled code reads them; None: there is none.
-
-        Raises:
-            InputError: gpu cannot hold the longest request.
-        """
+    def _make_serving_rules(self) -> ServingStruct:
+        """Return the rules of the serving engine; refuse a gpu that cannot hold the longest request."""
         scheduler = self.options.arrangement.scheduler
-        if self.options.order.kind != "engine" or scheduler is None:
-            return None
+        assert scheduler is not None, "the order is that of a scheduler"
         block_tokens = self.trace.metadata.block_tokens or 1
         block_bytes = int(self.options.bytes_per_token.object_bytes(np.array([block_tokens]))[0])
         gpu, cpu, nvme = ((1 << 40 if size is None else size) // block_bytes for size in self.usable)
@@ -352,7 +367,6 @@ class Planner:
         self._devices = order.structs()
         self._load = demand.struct()
         self._rules = plan.rules()
-        self._serving = plan.serving_rules()
         self.handle: int | None = _planner_new(
             compiled.reference(plan.workload.struct),
             compiled.reference(self._rules),
@@ -361,7 +375,7 @@ class Planner:
             len(rows) if rows is not None else plan.workload.ops,
             compiled.reference(self._load),
             compiled.reference(self._devices) if self._devices is not None else None,
-            compiled.reference(self._serving) if self._serving is not None else None,
+            compiled.reference(plan.serving) if plan.serving is not None else None,
             demand.workers,
         )
 
@@ -375,6 +389,12 @@ class Planner:
             ctypes.byref(ops),
             ctypes.byref(moves),
         ):
+            if count < 0 and self._plan.serving is not None:
+                raise InputError(
+                    "its requests push each other's blocks out of cpu for ever",
+                    "pass `cpu_mem_gb` with room for the longest prompts",
+                    subject=self._plan.trace.path,
+                )
             assert count > 0, "the reference system cannot go on: this is a defect of the replayer"
             planned = view(ops.value, count, PLANNED_OP)
             yield Stretch(planned, view(moves.value, int(planned["moves"].sum()), PLANNED))

@@ -104,11 +104,12 @@ def make_grid(
     cells: list[GridCell] = []
     for values in itertools.product(*axes.values()):
         chosen: dict[str, Any] = dict(zip(axes, values, strict=True))
-        # The order of the first cell serves all, as a run's order is long.
-        own = {"order": "trace"} if cells else {}
-        model, options = _resolve_cell(trace, {**settings, **own}, chosen)
-        if cells:
-            options = replace(options, order=cells[0].options.order)
+        # The order of a run is long: one serves all cells.
+        shared = cells[0].options.order if cells else None
+        is_long = shared is not None and shared.kind == "run"
+        model, options = _resolve_cell(trace, {**settings, **({"order": "trace"} if is_long else {})}, chosen)
+        if is_long:
+            options = replace(options, order=shared)
         cells.append(GridCell(len(cells), model, options))
     return cells
 

@@ -45,6 +45,9 @@ class PairCounts(msgspec.Struct, frozen=True, kw_only=True):
     gpu_cpu: Count = msgspec.field(name="gpu>cpu")
     gpu_nvme: Count = msgspec.field(name="gpu>nvme")
     cpu_nvme: Count = msgspec.field(name="cpu>nvme")
+    # An engine's scheduler brings objects up; no other rules copy that way.
+    cpu_gpu: Count | msgspec.UnsetType = msgspec.field(name="cpu>gpu", default=msgspec.UNSET)
+    nvme_cpu: Count | msgspec.UnsetType = msgspec.field(name="nvme>cpu", default=msgspec.UNSET)
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
