@@ -15,7 +15,6 @@ from replayer.arrangements.arrangement import Arrangement
 from replayer.arrangements.choosing import choose_arrangement
 from replayer.models.known import MODELS, find_model
 from replayer.options.groups import Options, make_options
-from replayer.options.plan_groups import WorkOptions
 from replayer.options.run_groups import DeviceOptions, SpanOptions
 from replayer.options.settings import Settings, choose_request_bytes
 from replayer.options.types import UNLIMITED
@@ -122,8 +121,9 @@ def resolve_plan(
         demand=demand,
     )
     if work.order == "engine" and resolved.order.kind != "engine":
+        obstacle = resolved.order.instead or f"{arrangement.name} has no scheduler"
         remedy = "pass `engine=vllm`, a trace of blocks and `gpu_mem_gb`, or another order"
-        raise InputError(resolved.order.instead or f"{arrangement.name} has no scheduler", remedy, subject="engine", setting="order")
+        raise InputError(obstacle, remedy, subject="engine", setting="order")
     return model.name, resolved
 
 

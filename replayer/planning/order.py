@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from replayer.bindings.compiled import DeviceStruct
 from replayer.planning.pace import Pace
+from replayer.planning.workload import Workload
 from replayer.record.columns import ORDERED_PLAN_VERSION, PLAN_VERSION
 from replayer.record.conditions import OrderInfo, Tier
 from replayer.record.options import TIERS
@@ -178,3 +179,37 @@ def read_order(path: Path) -> Order:
     if not np.array_equal(position[kept], np.arange(kept.sum())):
         raise InputError("its log lacks ops", "name a run that ended", subject=path, setting="order")
     return Order("run", str(path), op_ids=op_id[kept])
+
+
+def find_rows(order: Order, workload: Workload, *, is_closed: bool) -> NDArray[np.int32] | None:
+    """Return the rows of a workload in the order of a run, shape (ops,); None: it is not a run's.
+
+    Args:
+        order: of the plan.
+        workload: the selected ops of the trace.
+        is_closed: whether users ask only when they have their answer.
+
+    Raises:
+        InputError: the run executed other ops, or its users asked earlier.
+    """
+    if order.op_ids is None:
+        return None
+    op_ids = workload.op_ids()
+    # op_ids ascend in a workload.
+    rows = np.searchsorted(op_ids, order.op_ids)
+    is_known = not len(rows) or rows.max() < len(op_ids)
+    if not is_known or not np.array_equal(op_ids[rows], order.op_ids):
+        raise InputError(
+            "it executed ops that this trace, or this selection of its ops, does not have",
+            "name the trace that the run replayed, and select the same ops",
+            subject=order.name,
+            setting="order",
+        )
+    if is_closed and not workload.has_whole_requests(rows):
+        raise InputError(
+            "users in it ask again before they have their answer, unlike with `pace=closed`",
+            "pass the pace of that run",
+            subject=order.name,
+            setting="order",
+        )
+    return rows.astype(np.int32)

@@ -31,9 +31,10 @@ from replayer.bindings.compiled import (
 from replayer.models.geometry import TokenBytes
 from replayer.planning.counts import PlanCounts, PlanSummary
 from replayer.planning.moves import Stretch
-from replayer.planning.order import Order
+from replayer.planning.order import Order, find_rows
 from replayer.planning.pace import Demand, Pace
 from replayer.planning.plan_hash import PlanHash
+from replayer.planning.serving import check_longest_request, find_serving_obstacle, make_serving_rules
 from replayer.planning.trace_selection import OpSource, Selection
 from replayer.planning.workload import Workload
 from replayer.record.columns import ARRANGED_PLAN_VERSION, CHECKPOINT_OPS
@@ -113,25 +114,12 @@ class PlanOptions:
                 "no tier has any room",
                 "give one with `cpu_mem_gb` or `storage_capacity_gb`",
             )
-        served = self.order.kind == "engine"
-        if self.order.otherwise is not None and (obstacle := self._obstacle_to_serving()):
-            served = False
-            object.__setattr__(self, "order", replace(self.order.otherwise, instead=obstacle))
-        object.__setattr__(self, "arrangement", self.arrangement.with_scheduler(serves=served))
+        usual = self.order.otherwise
+        if usual and (obstacle := find_serving_obstacle(self.arrangement, self.usable(), self.lookup)):
+            object.__setattr__(self, "order", replace(usual, instead=obstacle))
+        rules = self.arrangement.with_scheduler(serves=self.order.kind == "engine")
+        object.__setattr__(self, "arrangement", rules)
         self.arrangement.check_order(is_known=self.order.kind in ("trace", "run"))
-
-    def _obstacle_to_serving(self) -> str | None:
-        """Return why the engine's scheduler cannot make the plan; None: it can."""
-        gpu, cpu, nvme = self.usable()
-        if not gpu:
-            return "there is no gpu tier, whose blocks requests would hold"
-        if nvme:
-            return "its file tier has no capacity, as nothing is ever removed from nvme"
-        if nvme is None and not cpu:
-            return "its file tier is behind a cpu tier"
-        if self.lookup == "independent":
-            return "its blocks are not looked up one by one"
-        return self.arrangement.obstacle_to_serving()
 
     @property
     def plan_version(self) -> int:
@@ -190,8 +178,10 @@ class Plan:
         sizing = (options.bytes_per_token, options.arrangement)
         self.workload = workload or Workload(trace, options.selection, *sizing)
         self._check_waits(options.demand.pace)
-        self.serving = self._make_serving_rules() if options.order.kind == "engine" else None
-        self._rows = self._rows_of_run() if options.order.kind == "run" else None
+        self.serving = self._serving_rules()
+        # A user's requests must be whole: one would wait for the one before it, and that one for it.
+        is_closed = options.demand.pace.kind == "closed"
+        self._rows = find_rows(options.order, self.workload, is_closed=is_closed)
 
     @property
     def ops(self) -> int:
@@ -211,30 +201,15 @@ class Plan:
                 subject=self.trace.path,
             )
 
-    def _rows_of_run(self) -> NDArray[np.int32]:
-        order = self.options.order
-        assert order.op_ids is not None, "the order of a run has op_ids"
-        op_ids = self.workload.op_ids()
-        # op_ids ascend in a workload.
-        rows = np.searchsorted(op_ids, order.op_ids)
-        is_known = not len(rows) or rows.max() < len(op_ids)
-        if not is_known or not np.array_equal(op_ids[rows], order.op_ids):
-            raise InputError(
-                "it executed ops that this trace, or this selection of its ops, does not have",
-                "name the trace that the run replayed, and select the same ops",
-                subject=order.name,
-                setting="order",
-            )
-        # Else a request would wait for the one before it, and that one, by the order, for this one.
-        is_closed = self.options.demand.pace.kind == "closed"
-        if is_closed and not self.workload.has_whole_requests(rows):
-            raise InputError(
-                "users in it ask again before they have their answer, unlike with `pace=closed`",
-                "pass the pace of that run",
-                subject=order.name,
-                setting="order",
-            )
-        return rows.astype(np.int32)
+    def _serving_rules(self) -> ServingStruct | None:
+        scheduler = self.options.arrangement.scheduler
+        if self.options.order.kind != "engine" or scheduler is None:
+            return None
+        tokens = self.trace.metadata.block_tokens or 1
+        size = self.options.bytes_per_token.object_bytes(np.array([tokens]))[0]
+        rules = make_serving_rules(scheduler, self.usable, tokens, int(size))
+        check_longest_request(self.workload, rules, int(size) / float(self.options.headroom), self.trace.path)
+        return rules
 
     def rules(self) -> Rules:
         """Return the rules of placement as compiled code reads them."""
@@ -246,34 +221,6 @@ class Plan:
             is_contiguous=self.lookup == "contiguous",
             # Out of the trace's order a read may come before its write; it computes and stores then.
             first_writes=self.options.order.kind != "trace",
-        )
-
-    def _make_serving_rules(self) -> ServingStruct:
-        """Return the rules of the serving engine; refuse a gpu that cannot hold the longest request."""
-        scheduler = self.options.arrangement.scheduler
-        assert scheduler is not None, "the order is that of a scheduler"
-        block_tokens = self.trace.metadata.block_tokens or 1
-        block_bytes = int(self.options.bytes_per_token.object_bytes(np.array([block_tokens]))[0])
-        gpu, cpu, nvme = ((1 << 40 if size is None else size) // block_bytes for size in self.usable)
-        request, needed = self.workload.longest_request(block_tokens)
-        if needed > gpu:
-            raise InputError(
-                f"it needs {needed:,} blocks of {block_tokens} tokens, and gpu has room for {gpu:,}",
-                f"pass `gpu_mem_gb` of {needed * block_bytes / float(self.options.headroom) / _GIB:.4g} or more",
-                subject=f"{self.trace.path}, request {request}",
-            )
-        return ServingStruct(
-            block_tokens,
-            gpu,
-            cpu,
-            scheduler.max_num_seqs,
-            scheduler.max_num_batched_tokens,
-            round(scheduler.step_ms * 10**6),
-            scheduler.tokens_per_s,
-            self.usable[2] is None,
-            scheduler.transfer_steps,
-            scheduler.read_steps,
-            scheduler.write_steps,
         )
 
     def planner(self) -> "Planner":

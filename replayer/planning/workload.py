@@ -205,11 +205,14 @@ class Workload:
 
         Its prompt needs them and its answer, but for the last token, which is not computed.
         """
-        is_prompt = (self._op["phase"] == ENUMS["phase"].index("prefill")) & (self._op["op"] != 2)
-        tokens = np.where(is_prompt, self._op["tokens"], 0).astype(np.int64) + self._op["new_tokens"]
-        by_request = np.bincount(self._op["request"], weights=tokens, minlength=1).astype(np.int64)
-        longest = int(by_request.argmax())
-        return longest, -(-max(int(by_request[longest]) - 1, 1) // block_tokens)
+        is_prefill = self._op["phase"] == ENUMS["phase"].index("prefill")
+        is_prompt = is_prefill & (self._op["op"] != ENUMS["op"].index("delete"))
+        tokens = np.zeros(self.requests, np.int64)
+        for counted in (np.where(is_prompt, self._op["tokens"], 0), self._op["new_tokens"]):
+            sums = np.bincount(self._op["request"], weights=counted, minlength=self.requests)
+            tokens += np.maximum(sums, 1).astype(np.int64)
+        longest = int(tokens.argmax()) if len(tokens) else 0
+        return longest, -(-(int(tokens.max(initial=2)) - 1) // block_tokens)
 
     def total_wait_ns(self, pace: Pace) -> float:
         """Return the time in ns that all requests take one after the other, without any I/O.

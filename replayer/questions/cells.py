@@ -105,11 +105,11 @@ def make_grid(
     for values in itertools.product(*axes.values()):
         chosen: dict[str, Any] = dict(zip(axes, values, strict=True))
         # The order of a run is long: one serves all cells.
-        shared = cells[0].options.order if cells else None
-        is_long = shared is not None and shared.kind == "run"
-        model, options = _resolve_cell(trace, {**settings, **({"order": "trace"} if is_long else {})}, chosen)
-        if is_long:
-            options = replace(options, order=shared)
+        shared = [cell.options.order for cell in cells[:1] if cell.options.order.kind == "run"]
+        own = {"order": "trace"} if shared else {}
+        model, options = _resolve_cell(trace, {**settings, **own}, chosen)
+        if shared:
+            options = replace(options, order=shared[0])
         cells.append(GridCell(len(cells), model, options))
     return cells
 
