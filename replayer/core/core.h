@@ -1,5 +1,5 @@
 /* The compiled core: the declarations that its files share. docs/waterfall.md, docs/ordering.md and
- * docs/core.md describe what it does.
+ * docs/serving.md describe what it does.
  *
  * The files: heap.h, numbers.h (a set whose least number is found at once), memory.h, placement.c
  * (which tier holds which object), policies/ (which object is evicted), scheduler.c (which moves may
