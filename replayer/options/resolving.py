@@ -124,7 +124,17 @@ def resolve_plan(
         obstacle = resolved.order.instead or f"{arrangement.name} has no scheduler"
         remedy = "pass `engine=vllm`, a trace of blocks and `gpu_mem_gb`, or another order"
         raise InputError(obstacle, remedy, subject="engine", setting="order")
-    return model.name, resolved
+    return model.name, _pace_as_engine(resolved)
+
+
+def _pace_as_engine(options: PlanOptions) -> PlanOptions:
+    """Let requests take as long as the engine's steps do, unless they are given times of their own."""
+    scheduler, pace = options.arrangement.scheduler, options.demand.pace
+    if options.order.kind != "engine" or scheduler is None or pace.kind == "asap" or pace.takes_time:
+        return options
+    # Else a replay without these times would wait for the plan's order, which has them.
+    pace = replace(pace, token_ms=scheduler.step_ms, prefill_tok_s=scheduler.tokens_per_s)
+    return replace(options, demand=replace(options.demand, pace=pace))
 
 
 def _resolve_order(trace: Trace, options: Options, arrangement: Arrangement, pace: Pace) -> Order:
