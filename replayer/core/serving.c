@@ -188,7 +188,7 @@ static void give_name(Serving *s, int32_t at, int32_t key) {
     k->newest = at;
 }
 
-/* [7] The first free blocks lose their names. */
+/* [9] The first free blocks lose their names. */
 static void take_blocks(Serving *s, Asked *r, int64_t count) {
     assert(count <= s->free);
     for (; count > 0; count--) {
@@ -201,7 +201,7 @@ static void take_blocks(Serving *s, Asked *r, int64_t count) {
     }
 }
 
-/* [7] From the last to the first; those without a name come first in the queue. */
+/* [8] From the last to the first; those without a name come first in the queue. */
 static void release_blocks(Serving *s, Asked *r) {
     for (int32_t i = r->held - 1; i >= 0; i--) {
         GpuBlock *b = &s->blocks[r->block[i]];
@@ -253,7 +253,7 @@ static void decide_op(Serving *s, Asked *r, int64_t row, bool full, int32_t inde
     hand_out(s, row, role);
 }
 
-/* [11] Decide the ops that the engine has got to. */
+/* Decide the ops that the engine has got to. */
 static void decide_ops(Serving *s, Asked *r, bool at_end) {
     const TraceRequest *asked = &s->ops->request[r - s->requests];
     for (; r->next_op < asked->count; r->next_op++) {
@@ -358,7 +358,7 @@ static Job *begin_job(Serving *s, int kind, int32_t request, int64_t steps) {
 
 static void notice_disk(Serving *s);
 
-/* [8] Offer the CPU tier the full blocks of the prompt up to so many tokens. */
+/* [10] Offer the CPU tier the full blocks of the prompt up to so many tokens. */
 static void offer_blocks(Serving *s, int32_t request, int64_t tokens) {
     Asked *r = &s->requests[request];
     int64_t end = (tokens < r->prompt ? tokens : r->prompt) / s->rules.block_tokens, count = 0;
@@ -393,7 +393,7 @@ static void offer_blocks(Serving *s, int32_t request, int64_t tokens) {
     r->offered = (int32_t)end;
 }
 
-/* [9] What a request used is the most recent when it has ended, its first block above all. */
+/* [7] What a request used is the most recent when it has ended, its first block above all. */
 static void touch_used(Serving *s, const Asked *r) {
     for (int32_t i = r->keys - 1; i >= 0; i--) {
         if (!(r->flags[i] & USED) || !(s->keys[r->key[i]].flags & IN_CPU)) continue;
@@ -412,7 +412,7 @@ static bool is_taken_over(const Serving *s, const Job *job) {
     return false;
 }
 
-/* What the disk said is forgotten when all who asked for the key have ended [13]. */
+/* What the disk said is forgotten when all who asked for the key have ended [12]. */
 static void forget_request(Serving *s, Asked *r) {
     if (r->state != SETTLED || r->stores) return;
     for (int32_t i = 0; !r->left_disk && i < r->keys; i++) {
@@ -428,7 +428,7 @@ static void forget_request(Serving *s, Asked *r) {
     r->flags = NULL;
 }
 
-/* [16] What has been stored is given to the disk, and stays in the CPU tier until it is written. */
+/* [11] What has been stored is given to the disk, and stays in the CPU tier until it is written. */
 static void begin_write(Serving *s, Job *job) {
     const Asked *r = &s->requests[job->request];
     for (int32_t i = job->from; i < job->to; i++) {
@@ -472,13 +472,13 @@ static void end_jobs(Serving *s, int first, int last) {
     s->job_count = kept;
 }
 
-/* [17] */
+/* [14] */
 static void notice_disk(Serving *s) {
     s->has_noticed = true;
     end_jobs(s, READS, WRITES);
 }
 
-/* [13, 16] What has been written is on the disk, whether that was noticed or not. */
+/* [11] What has been written is on the disk, whether that was noticed or not. */
 static void end_writes(Serving *s) {
     for (int64_t at = 0; at < s->job_count; at++) {
         const Job *job = &s->jobs[at];
@@ -532,7 +532,7 @@ static int64_t find_in_gpu(const Serving *s, Asked *r, int64_t most) {
     return found;
 }
 
-/* [13] */
+/* [12] */
 static int ask_disk(Serving *s, Asked *r, int64_t at) {
     KeyState *k = &s->keys[r->key[at]];
     if (!(r->flags[at] & HAS_ASKED)) k->askers++;
@@ -553,7 +553,7 @@ static void answer_questions(Serving *s) {
     s->question_count = 0;
 }
 
-/* [14] Begin to read a block from the disk. `job`: of this look-up; -1: none yet. Returns whether there
+/* [13] Begin to read a block from the disk. `job`: of this look-up; -1: none yet. Returns whether there
  * is room for the block. */
 static bool promote(Serving *s, Asked *r, int64_t at, int64_t *job) {
     r->flags[at] |= USED;
@@ -569,7 +569,7 @@ static bool promote(Serving *s, Asked *r, int64_t at, int64_t *job) {
     return true;
 }
 
-/* [4, 5, 12] Count the blocks from there on that the slower tiers have; -1: wait for one of them. */
+/* [4] Count the blocks from there on that the slower tiers have; -1: wait for one of them. */
 static int64_t find_in_slower(Serving *s, Asked *r, int64_t from) {
     int64_t end = tokens_of(r) / s->rules.block_tokens, at = from, job = NONE;
     bool waits = false;
@@ -588,7 +588,7 @@ static int64_t find_in_slower(Serving *s, Asked *r, int64_t from) {
     return waits ? NONE : at - from;
 }
 
-/* [5] Blocks that prompts and loads in progress still lack. */
+/* [3] Blocks that prompts and loads in progress still lack. */
 static int64_t blocks_lacking(const Serving *s) {
     int64_t lacking = 0;
     for (int64_t i = 0; i < s->running_count; i++) {
@@ -763,7 +763,7 @@ static void end_request(Serving *s, int32_t request) {
     heap_push(&s->arrivals, (uint64_t)(s->now + pause), next);
 }
 
-/* [1] */
+/* [8] */
 static void advance_clock(Serving *s) {
     int64_t tokens = 0;
     for (int64_t i = 0; i < s->batch_count; i++) tokens += s->requests[s->batch[i]].chunk;
