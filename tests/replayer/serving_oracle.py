@@ -389,22 +389,19 @@ class Serving:
         self.clock += self.engine.step_ns if tokens else self.engine.step_ns // 10
         self.clock += self.fraction // self.engine.tokens_per_s
         self.fraction %= self.engine.tokens_per_s
-        for store in self.stores:
-            if store.request.ended_ns is not None and self.taken.intersection(store.blocks):
-                store.end = self.step
+        over = [store for store in self.stores if store.request.ended_ns is not None]
+        late = [store for store in over if self.taken.intersection(store.blocks)]
         self.ended = []
         for request in self.batch:
             request.computed += request.chunk
             request.chunk = 0
-            if request.computed == request.tokens:
-                request.tokens += 1
-                if request.tokens == request.prompt + request.answer:
-                    self.end(request)
-        for store in [store for store in self.stores if store.end == self.step]:
+            request.tokens += request.computed == request.tokens
+            if request.tokens == request.prompt + request.answer:
+                self.end(request)
+        for store in [store for store in self.stores if store.end == self.step or store in late]:
             self.stores.remove(store)
             self.finish(store.keys)
-            if self.engine.nvme:
-                self.write(store.keys)
+            self.write(store.keys)
         for request in self.holding:
             if request.loading and request.load_end == self.step:
                 self.finish(request.loading)
@@ -422,6 +419,8 @@ class Serving:
         request.ended_ns = self.clock
 
     def write(self, keys: list[int]) -> None:
+        if not self.engine.nvme:
+            return
         end = self.step + self.engine.write
         self.jobs.append((end, keys))
         for key in keys:
