@@ -1,10 +1,12 @@
 """The order of a serving engine (docs/serving.md): the compiled engine against the plain one, and against vLLM itself."""
 
+import json
 import os
 import random
 from collections import Counter
 from dataclasses import replace
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +25,9 @@ from tests.replayer.arrangements.tiers import ops_of
 from tests.replayer.order_ledgers import Load, ceil_div
 from tests.replayer.serving_oracle import Engine, NoEnd, Serving
 from tests.support import traces
+from tests.support.command_line import here, sentence
+from tests.support.run_json import run_json
+from tracegen.errors import InputError
 from tracegen.recipes.recipe import Mix, Persona, Prefix, Recipe
 from tracegen.schema import ENUMS, Columns
 
@@ -109,7 +114,7 @@ def test_move_by_move_as_the_oracle(part: int) -> None:
             oracle.run()
         except NoEnd:
             seen["no end"] += 1
-            with pytest.raises(AssertionError, match="cannot go on"):
+            with pytest.raises(InputError, match="push each other"):
                 planned(batch, engine, load)
             continue
         rows, roles, account = planned(batch, engine, load)
@@ -117,7 +122,7 @@ def test_move_by_move_as_the_oracle(part: int) -> None:
         assert roles == oracle.roles, seed
         assert account == (oracle.step, oracle.count["preempted"]), seed
         seen += oracle.count
-    assert all(seen[what] > 50 for what in REACHED), seen
+    assert all(seen[what] >= 10 for what in REACHED), seen
 
 
 AGENTS = Recipe(
@@ -171,3 +176,45 @@ def test_two_users_on_four_blocks() -> None:
     ]
     assert roles == [(0, "write"), (1, "write"), (2, "read"), (3, "write"), (4, "read")]
     assert account == (11, 1)
+
+
+SMALL = replace(
+    AGENTS,
+    users=4,
+    duration_s=3,
+    block_tokens=16,
+    personas={"agent": Persona((20, 60), (5, 20), think_s=(0.1, 0.5), continues=0.8, max_turns=4, question=(5, 20))},
+    prefix=Prefix(share=1, tokens=(10, 30), products=2, product_tokens=5),
+)
+TIERS = ("--model", "llama3.1-8b", "--engine", "vllm", "--gpu-mem-gb", "40M", "--cpu-mem-gb", "100M")
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of requests of up to some 150 tokens, 128 KiB each."""
+    path = tmp_path_factory.mktemp("serving") / "small.parquet"
+    return traces.write(path, traces.made(SMALL), prefix_chained=True, block_tokens=16).path
+
+
+def test_a_run_in_the_order_of_an_engine_is_valid(trace: Path, tmp_path: Path) -> None:
+    load = ("--set", "pace=closed", "--speedup", "20", "--gpu-device", "cpu", "--cache-dir", tmp_path)
+    done = here("replayer", "run", trace, *TIERS, *load, "-o", tmp_path / "run")
+    assert done.returncode == 0, done.stderr
+    info = run_json(tmp_path / "run")
+    planned = json.loads(here("replayer", "plan", trace, "--like", tmp_path / "run", "--json").stdout)
+    assert planned["plan_fingerprint"] == info["plan"]["plan_fingerprint"] == info["executed_fingerprint"]
+    assert planned["order"]["kind"] == "engine"
+    checked = here("analysis", "check", tmp_path / "run", "--trace", trace)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_what_an_engine_cannot_plan_is_refused_with_a_remedy(trace: Path, tmp_path: Path) -> None:
+    whole = traces.write(tmp_path / "t.parquet", traces.made(replace(SMALL, block_tokens=0))).path
+    plan = ("replayer", "plan", trace, "--order", "engine")
+    model = TIERS[:4]
+    sentence(here(*plan, *model, "--cpu-mem-gb", "1"), "no gpu tier", "gpu-mem-gb")
+    sentence(here("replayer", "plan", whole, *plan[3:], *TIERS), "not one of blocks", "trace of blocks")
+    sentence(here(*plan, *TIERS, "--storage-capacity-gb", "1"), "no capacity", "another order")
+    sentence(here(*plan, "--model", "llama3.1-8b", "--cpu-mem-gb", "1", "--gpu-mem-gb", "1"), "no scheduler", "engine")
+    short = ("--gpu-mem-gb", "4M", "--storage-capacity-gb", "0")
+    sentence(here(*plan, *model, *short), "blocks of 16 tokens", "room for 1", "--gpu-mem-gb")
