@@ -84,6 +84,7 @@ def planned(batch: Columns, engine: Engine, load: Load) -> tuple[list[Any], list
     scheduler = SchedulerRules(
         engine.seqs, engine.budget, engine.step_ns / 1e6, engine.tokens_per_s, engine.transfer, engine.read, engine.write
     )  # fmt: skip
+    pace: Any = load.pace
     room = (engine.gpu * engine.block, engine.cpu * engine.block, None if engine.nvme else 0)
     options = PlanOptions(
         TokenBytes(1),
@@ -91,7 +92,7 @@ def planned(batch: Columns, engine: Engine, load: Load) -> tuple[list[Any], list
         headroom=Decimal(1),
         arrangement=replace(load_arrangement("vllm"), scheduler=scheduler, chunk_tokens=0),
         order=Order("engine", "vllm"),
-        demand=Demand(Pace(load.pace, load.speedup), load.workers),
+        demand=Demand(Pace(pace, load.speedup), load.workers),
     )
     plan = Plan(traces.Held(batch, prefix_chained=True, block_tokens=engine.block), options)
     rows, roles, planner = list[Any](), list[Any](), plan.planner()
@@ -157,7 +158,7 @@ def test_counts_of_vllm_itself(engine: Engine, counts: tuple[int, ...]) -> None:
 
 
 def test_two_users_on_four_blocks() -> None:
-    """The case of docs/serving.md: keys 0 (a1), 1 (a2), 2 (b2)."""
+    """The case of docs/serving.md: keys 0 (a), 1 (b) and 2 (c)."""
     batch = traces.columns(
         [("w", 0, 4), ("w", 1, 4), ("r", 0, 4), ("w", 2, 4), ("d", 2, 4)], [0, 0, 1, 1, 1],
         time_ns=[0] * 5, new_tokens=[0, 6, 0, 5, 1],
@@ -197,8 +198,8 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_run_in_the_order_of_an_engine_is_valid(trace: Path, tmp_path: Path) -> None:
-    load = ("--set", "pace=closed", "--speedup", "20", "--gpu-device", "cpu", "--cache-dir", tmp_path)
-    done = here("replayer", "run", trace, *TIERS, *load, "-o", tmp_path / "run")
+    places = ("--gpu-device", "cpu", "--cache-dir", tmp_path, "-o", tmp_path / "run")
+    done = here("replayer", "run", trace, *TIERS, *places)
     assert done.returncode == 0, done.stderr
     info = run_json(tmp_path / "run")
     planned = json.loads(here("replayer", "plan", trace, "--like", tmp_path / "run", "--json").stdout)
