@@ -182,7 +182,7 @@ def test_two_users_on_four_blocks() -> None:
 SMALL = replace(
     AGENTS,
     users=4,
-    duration_s=3,
+    duration_s=2,
     block_tokens=16,
     personas={"agent": Persona((20, 60), (5, 20), think_s=(0.1, 0.5), continues=0.8, max_turns=4, question=(5, 20))},
     prefix=Prefix(share=1, tokens=(10, 30), products=2, product_tokens=5),
