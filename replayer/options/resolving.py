@@ -122,7 +122,7 @@ def resolve_plan(
     )
     if work.order == "engine" and resolved.order.kind != "engine":
         obstacle = resolved.order.instead or f"{arrangement.name} has no scheduler"
-        remedy = "pass `engine=vllm`, a trace of blocks and `gpu_mem_gb`, or another order"
+        remedy = "pass `engine=vllm`, a trace of blocks, `gpu_mem_gb`, and `cpu_mem_gb` or no nvme; or another order"
         raise InputError(obstacle, remedy, subject="engine", setting="order")
     return model.name, _pace_as_engine(resolved)
 
