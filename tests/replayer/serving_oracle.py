@@ -2,10 +2,10 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tests.replayer.arrangements.tiers import CPU, GPU, NONE, NVME, Op
 from tests.replayer.order_ledgers import SECOND, Load, ceil_div
+from tests.replayer.serving_parts import Block, Copy, Engine, Request, Store
 
 Move = tuple[str, int, int, int]
 """move, key, from, to"""
@@ -13,83 +13,6 @@ Move = tuple[str, int, int, int]
 
 class NoEnd(Exception):  # noqa: N818 (it is what the engine does, too)
     """Thousands of steps compute nothing."""
-
-
-@dataclass(frozen=True)
-class Engine:
-    """The engine's table, and its sizes in blocks; `cpu` of 0: no such tier."""
-
-    block: int
-    gpu: int
-    cpu: int
-    nvme: bool
-    seqs: int
-    budget: int
-    step_ns: int
-    tokens_per_s: int
-    transfer: int
-    read: int
-    write: int
-
-
-@dataclass(eq=False)
-class Block:
-    """A block of the gpu."""
-
-    name: int | None = None
-    named: int = 0
-    """names given before"""
-    holders: int = 0
-    awaits: int | None = None
-    """the name that it gets after a load"""
-
-
-@dataclass(eq=False)
-class Copy:
-    """A block in cpu."""
-
-    readable: bool = False
-    brought: bool = False
-    """by nvme, and no request has loaded it since"""
-    transfers: int = 0
-
-
-class Request:
-    """A request in the engine."""
-
-    def __init__(self, number: int, ops: list[tuple[int, Op]], block: int, before: "Request | None") -> None:
-        self.number, self.ops, self.before = number, ops, before
-        self.prompt = max(1, sum(op.tokens for _, op in ops if op.is_prefill))
-        self.answer = max(1, sum(op.new_tokens for _, op in ops))
-        most = ceil_div(self.prompt + self.answer, block)
-        full = [i for i, (_, op) in enumerate(ops) if op.tokens == block and (op.is_prefill or op.name == "write")]
-        self.full = full[:most]
-        self.keys = [ops[i][1].key for i in self.full]
-        own = range(len(self.keys), most)
-        self.names = self.keys + [-1 - number * 1000 - place for place in own]
-        self.blocks: list[Block] = []
-        self.tokens, self.computed, self.chunk = self.prompt, 0, 0
-        self.hits = self.found = -1  # blocks at the first admission: hit in the gpu, hit or loaded
-        self.shown = set[int]()  # places that it has named, hit or loaded since it was preempted
-        self.brought = set[int]()  # places that it was the first to load after nvme brought them
-        self.touches = set[int]()
-        self.decided = self.mark = self.load_end = 0
-        self.loading: list[int] = []
-        self.ended_ns: int | None = None
-        self.has_left = False
-
-    def lacks(self, tokens: int, block: int) -> int:
-        return max(0, ceil_div(tokens, block) - len(self.blocks))
-
-
-@dataclass(eq=False)
-class Store:
-    """A store under way, from these blocks of the gpu."""
-
-    request: Request
-    keys: list[int]
-    blocks: list[Block]
-    end: int
 
 
 class Serving:
@@ -231,7 +154,6 @@ class Serving:
                 self.give_names(request, request.computed)
                 request.computed = min(request.computed, request.tokens - 1)
             if not must_wait and not self.admit(request, hits, loads):
-                self.count["misfits"] += 1
                 return
 
     def look_up(self, request: Request) -> tuple[list[Block], int, bool]:
@@ -242,9 +164,8 @@ class Serving:
             if not same:
                 break
             hits.append(min(same, key=lambda block: block.named))
-        for place, key in enumerate(request.keys[: request.tokens // self.engine.block]):
-            if place < len(hits):
-                continue
+        end = request.tokens // self.engine.block
+        for place, key in enumerate(request.keys[len(hits) : end], len(hits)):
             if copy := self.cpu.get(key):
                 loads += 1
                 must_wait |= not copy.readable or any(key in one.loading for one in self.holding)
@@ -255,7 +176,6 @@ class Serving:
             if key in self.answers and not (self.answers[key] and self.promote(request, place)):
                 break
             must_wait = True
-        self.count["waits"] += must_wait
         return hits, loads, must_wait
 
     def promote(self, request: Request, place: int) -> bool:
@@ -391,7 +311,7 @@ class Serving:
         self.clock += self.engine.step_ns if tokens else self.engine.step_ns // 10
         self.clock += self.fraction // self.engine.tokens_per_s
         self.fraction %= self.engine.tokens_per_s
-        over = [store for store in self.stores if store.request.ended_ns is not None]
+        over = (store for store in self.stores if store.request.ended_ns is not None)
         late = [store for store in over if self.taken.intersection(store.blocks)]
         self.ended = []
         for request in self.batch:
@@ -469,9 +389,9 @@ class Serving:
         if place is not None and place < request.hits:
             self.aside += self.show(key)
             return hit
+        if place in request.brought:
+            return [("hit", key, NVME, NONE), ("store", key, NONE, CPU), *self.show(key)]
         if place is not None and place < request.found:
-            if place in request.brought:
-                return [("hit", key, NVME, NONE), ("store", key, NONE, CPU), *self.show(key)]
             return [("hit", key, CPU, NONE), *self.show(key)]
         if place in request.shown:
             return missed * (is_read or key in self.in_gpu) + self.show(key)

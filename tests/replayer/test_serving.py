@@ -23,7 +23,8 @@ from replayer.schema import MOVES
 from tests.replayer.arrangements.compiled_plan import gib_of
 from tests.replayer.arrangements.tiers import ops_of
 from tests.replayer.order_ledgers import Load, ceil_div
-from tests.replayer.serving_oracle import Engine, NoEnd, Serving
+from tests.replayer.serving_oracle import NoEnd, Serving
+from tests.replayer.serving_parts import Engine
 from tests.support import traces
 from tests.support.command_line import here, sentence
 from tests.support.run_json import run_json
@@ -32,7 +33,7 @@ from tracegen.recipes.recipe import Mix, Persona, Prefix, Recipe
 from tracegen.schema import ENUMS, Columns
 
 PARTS = int(os.environ.get("SERVING_PARTS", "1"))  # of 250 cases each
-REACHED = ("preempted", "loads", "promoted", "not promoted", "refused", "admitted again", "misfits", "waits", "dropped")
+REACHED = ("preempted", "loads", "promoted", "not promoted", "refused", "admitted again", "dropped")
 
 
 def drawn(seed: int) -> tuple[Columns, Engine, Load]:
