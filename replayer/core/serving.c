@@ -874,7 +874,7 @@ int64_t serving_plan(Serving *s, int64_t most, const PlannedOp **ops, const Plan
     s->moves_handed = s->out_count = 0;
     while (s->out_count < most) {
         bool more = let_requests_in(s);
-        if (!s->present && !s->job_count) {
+        if (!s->present && !s->finished_count && !s->job_count) {
             if (!more) break;
             if (s->arrivals.count) s->now = (int64_t)s->arrivals.entries[0].key;
             continue;

@@ -75,7 +75,7 @@ class Serving:
         return self.is_busy()
 
     def is_busy(self) -> bool:
-        return bool(self.waiting or self.holding or self.running or self.stores or self.jobs)
+        return bool(self.waiting or self.holding or self.running or self.ended or self.stores or self.jobs)
 
     def due(self, request: Request) -> int | None:
         first, before = request.ops[0][1], request.before
