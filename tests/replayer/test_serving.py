@@ -177,7 +177,7 @@ def test_two_users_on_four_blocks() -> None:
         (4, 3, "hit", 2, 0, -1, False),
     ]
     assert roles == [(0, "write"), (1, "write"), (2, "read"), (3, "write"), (4, "read")]
-    assert account == (11, 1)
+    assert account == (12, 1)
 
 
 SMALL = replace(
