@@ -95,7 +95,7 @@ struct Serving {
     int64_t step, now, fraction;/* fraction: of a nanosecond, in parts of tokens_per_s */
     Account account;
     PlannedOp *out;
-    int64_t out_count, out_room;
+    int64_t out_count, out_room, handed_ops;
     PlannedMove *moves;
     int64_t move_count, move_room, moves_handed;
 };
@@ -244,7 +244,7 @@ static void decide_op(Serving *s, Asked *r, int64_t row, bool full, int32_t inde
         bool shown = k->flags & IN_GPU;
         if (role == READ || shown) emit(s, MISS, key, NONE, NONE, false);
         show(s, key, STORE, NONE, false);
-    } else if (op->phase == DECODE && k->flags & IN_GPU) {
+    } else if (op->phase == DECODE && op->op == READ && k->flags & IN_GPU) {
         emit(s, HIT, key, GPU, NONE, false);
     } else {
         if (role == READ) emit(s, MISS, key, NONE, NONE, false);
@@ -573,9 +573,14 @@ static bool promote(Serving *s, Asked *r, int64_t at, int64_t *job) {
 static int64_t find_in_slower(Serving *s, Asked *r, int64_t from) {
     int64_t end = tokens_of(r) / s->rules.block_tokens, at = from, job = NONE;
     bool waits = false;
-    if (end > r->keys) end = r->keys;
     if (!s->rules.cpu_blocks) end = from;
     for (; at < end; at++) {
+        if (at >= r->keys) {    /* nobody stores it, but the disk is asked for it, too */
+            if (!s->rules.has_disk || r->flags[at] & HAS_ASKED) break;
+            r->flags[at] |= HAS_ASKED;
+            waits = true;
+            continue;
+        }
         const KeyState *k = &s->keys[r->key[at]];
         if (k->flags & IN_CPU) {
             waits |= (k->flags & (STORING | TAKEN)) != 0;
@@ -867,24 +872,39 @@ static bool is_stuck(const Serving *s) {
     return s->idle > 10000 + 10 * (r->transfer_steps + r->read_steps + r->write_steps);
 }
 
+/* Forget what has been handed out. The last op is kept back: it gets the moves that come after it. */
+static void begin_batch(Serving *s) {
+    int64_t kept = s->out_count - s->handed_ops;
+    int64_t moves = s->moves_handed - (kept ? s->out[s->handed_ops].moves : 0);
+    assert(kept == 0 || kept == 1);
+    if (kept) s->out[0] = s->out[s->handed_ops];
+    s->out_count = kept;
+    s->move_count -= moves;
+    s->moves_handed -= moves;
+    memmove(s->moves, s->moves + moves, (size_t)s->move_count * sizeof *s->moves);
+}
+
 int64_t serving_plan(Serving *s, int64_t most, const PlannedOp **ops, const PlannedMove **moves) {
-    int64_t pending = s->move_count - s->moves_handed;
-    memmove(s->moves, s->moves + s->moves_handed, (size_t)pending * sizeof *s->moves);
-    s->move_count = pending;
-    s->moves_handed = s->out_count = 0;
-    while (s->out_count < most) {
+    begin_batch(s);
+    bool ends = false;
+    while (!ends && s->out_count <= most) {
         bool more = let_requests_in(s);
         if (!s->present && !s->finished_count && !s->job_count) {
-            if (!more) break;
+            ends = !more;
             if (s->arrivals.count) s->now = (int64_t)s->arrivals.entries[0].key;
             continue;
         }
         take_step(s);
         if (is_stuck(s)) return NONE;
     }
+    s->handed_ops = s->out_count - !ends;
+    if (ends && s->out_count) {
+        s->out[s->out_count - 1].moves += s->move_count - s->moves_handed;
+        s->moves_handed = s->move_count;
+    }
     *ops = s->out;
     *moves = s->moves;
-    return s->out_count;
+    return s->handed_ops;
 }
 
 Serving *serving_new(const Workload *workload, const ServingRules *rules, const Load *load) {

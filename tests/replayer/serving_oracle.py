@@ -28,8 +28,7 @@ class Serving:
         self.blocks = [Block() for _ in range(engine.gpu)]
         self.free, self.taken = list(self.blocks), set[Block]()
         self.cpu = dict[int, Copy]()  # the least recent first
-        self.stores, self.jobs = list[Store](), list[tuple[int, list[int]]]()
-        """and reads and writes of nvme: before which step they end, keys"""
+        self.stores, self.jobs = list[Store](), list[tuple[int, list[int]]]()  # of nvme: before which step they end
         self.disk = dict[int, int]()  # from which step on it has a key
         self.answers, self.askers = dict[int, bool](), dict[int, set[Request]]()
         self.step = self.computed = self.clock = self.fraction = self.left = self.named = self.offered = 0
@@ -55,6 +54,8 @@ class Serving:
                 self.admit_all()
             self.after_scheduling()
             self.end_step()
+        for move in self.aside:
+            self.rows.append((self.rows[-1][0], self.rows[-1][1] + 1, *move, True))
         return self
 
     # Rule 1
@@ -165,7 +166,7 @@ class Serving:
                 break
             hits.append(min(same, key=lambda block: block.named))
         end = request.tokens // self.engine.block
-        for place, key in enumerate(request.keys[len(hits) : end], len(hits)):
+        for place, key in enumerate(request.names[len(hits) : end], len(hits)):
             if copy := self.cpu.get(key):
                 loads += 1
                 must_wait |= not copy.readable or any(key in one.loading for one in self.holding)
@@ -181,8 +182,7 @@ class Serving:
     def promote(self, request: Request, place: int) -> bool:
         key = request.keys[place]
         request.touches.add(place)
-        has_room = self.make_room(1, ())
-        self.count["promoted" if has_room else "not promoted"] += 1
+        self.count["promoted" if (has_room := self.make_room(1, ())) else "not promoted"] += 1
         if has_room:
             self.cpu[key] = Copy(brought=True, transfers=1)
             self.jobs.append((self.step + self.engine.read, [key]))
@@ -395,6 +395,6 @@ class Serving:
             return [("hit", key, CPU, NONE), *self.show(key)]
         if place in request.shown:
             return missed * (is_read or key in self.in_gpu) + self.show(key)
-        if op.phase == "decode" and is_read and key in self.in_gpu:
+        if op.phase == "decode" and op.name == "read" and key in self.in_gpu:
             return hit
         return missed * is_read + [("bypass", key, NONE, NONE)]
