@@ -9,18 +9,7 @@ from typing import Annotated, Any, Final, Literal, Self, get_args
 
 from msgspec import Meta
 
-from replayer.record.options import (
-    TIERS,
-    Copies,
-    Down,
-    LookupRule,
-    Policy,
-    Recency,
-    StorePlace,
-    Tail,
-    Touch,
-    Up,
-)
+from replayer.record.options import TIERS, Copies, Down, LookupRule, Policy, Recency, StorePlace, Tail, Touch, Up
 from tracegen.errors import InputError
 
 # The setting that names an arrangement.

@@ -33,10 +33,7 @@ def _record(*groups: tuple[Any, str], align: bool = False) -> np.dtype[Any]:
 class WorkloadStruct(Structure):
     """The selected ops of a trace, and indices over them."""
 
-    _fields_ = (
-        *_numbers("ops requests users keys"),
-        *_numbers("op request key rows first", c_void_p),
-    )
+    _fields_ = (*_numbers("ops requests users keys"), *_numbers("op request key rows first", c_void_p))
 
 
 class TierRulesStruct(Structure):
@@ -102,10 +99,7 @@ class DeviceStruct(Structure):
 class TotalsStruct(Structure):
     """Sums over moves; counts and bytes per (move, from, to)."""
 
-    _fields_ = (
-        *_numbers("ops reads recomputed_tokens"),
-        *_numbers("counts bytes", c_int64 * 4 * 4 * 9),
-    )
+    _fields_ = (*_numbers("ops reads recomputed_tokens"), *_numbers("counts bytes", c_int64 * 4 * 4 * 9))
 
 
 class CountsStruct(Structure):
@@ -146,10 +140,7 @@ class StationStruct(Structure):
 class ProfileStruct(Structure):
     """A measured machine, as `Profile` in stations.h; stations by tier and direction."""
 
-    _fields_ = (
-        ("tier", StationStruct * 2 * 3),
-        *_numbers("cores make_byte_ns check_byte_ns move_ns", c_double),
-    )
+    _fields_ = (("tier", StationStruct * 2 * 3), *_numbers("cores make_byte_ns check_byte_ns move_ns", c_double))
 
 
 class EngineSettings(Structure):

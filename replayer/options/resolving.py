@@ -84,11 +84,7 @@ def resolve_demand(trace: Trace, options: Options) -> Demand:
     )
 
 
-def resolve_plan(
-    trace: Trace,
-    options: Options,
-    part: tuple[int, int] = (0, 1),
-) -> tuple[str, PlanOptions]:
+def resolve_plan(trace: Trace, options: Options, part: tuple[int, int] = (0, 1)) -> tuple[str, PlanOptions]:
     """Return the model's name and the options of a plan.
 
     Args:
@@ -207,10 +203,7 @@ def resolve_io(devices: DeviceOptions, workers: int) -> tuple[BlockIO, tuple[str
     depth = devices.io_depth
     if devices.io_engine == "psync" and depth > 1:
         raise InputError(
-            "psync makes one request at a time",
-            "pass `io_engine=uring`",
-            setting="io_depth",
-            subject=depth,
+            "psync makes one request at a time", "pass `io_engine=uring`", setting="io_depth", subject=depth
         )
     # Several requests in flight need io_uring: psync waits for each.
     wants_uring = devices.io_engine == "uring" or (devices.io_engine == "auto" and depth > 1)

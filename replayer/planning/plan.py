@@ -18,16 +18,7 @@ from numpy.typing import NDArray
 from replayer.arrangements.arrangement import WATERFALL, Arrangement
 from replayer.arrangements.rules import Usable, make_rules
 from replayer.bindings import compiled
-from replayer.bindings.compiled import (
-    PLANNED,
-    PLANNED_OP,
-    AccountStruct,
-    Rules,
-    ServingStruct,
-    address,
-    call,
-    view,
-)
+from replayer.bindings.compiled import PLANNED, PLANNED_OP, AccountStruct, Rules, ServingStruct, address, call, view
 from replayer.models.geometry import TokenBytes
 from replayer.planning.counts import PlanCounts, PlanSummary
 from replayer.planning.moves import Stretch
@@ -110,10 +101,7 @@ class PlanOptions:
                     setting=setting,
                 )
         if not any(size is None or size for size in self.usable()):
-            raise InputError(
-                "no tier has any room",
-                "give one with `cpu_mem_gb` or `storage_capacity_gb`",
-            )
+            raise InputError("no tier has any room", "give one with `cpu_mem_gb` or `storage_capacity_gb`")
         usual = self.order.otherwise
         if usual and (obstacle := find_serving_obstacle(self.arrangement, self.usable(), self.lookup)):
             object.__setattr__(self, "order", replace(usual, instead=obstacle))
@@ -233,10 +221,7 @@ class Plan:
         return int(_placement_new(workload, compiled.reference(self.rules()), None, 0))
 
     def simulate(
-        self,
-        advance: Advance = lambda _ops: None,
-        looks: Sequence[Look] = (),
-        counts: PlanCounts | None = None,
+        self, advance: Advance = lambda _ops: None, looks: Sequence[Look] = (), counts: PlanCounts | None = None
     ) -> PlanSummary:
         """Plan the whole trace and summarise it. A plan can be simulated any number of times.
 
@@ -266,11 +251,7 @@ class Plan:
         counts.account = planner.account()
         return PlanSummary.of(counts, fingerprint)
 
-    def count(
-        self,
-        counts: PlanCounts,
-        advance: Advance = lambda _ops: None,
-    ) -> PlanCounts:
+    def count(self, counts: PlanCounts, advance: Advance = lambda _ops: None) -> PlanCounts:
         """Plan the whole trace, and return its counts, without a fingerprint.
 
         Args:
@@ -330,12 +311,7 @@ class Planner:
         """Yield the plan in stretches of about `ops_at_once` ops, each valid until the next one."""
         ops = ctypes.c_void_p()
         moves = ctypes.c_void_p()
-        while count := _planner_next(
-            self.handle,
-            ops_at_once,
-            ctypes.byref(ops),
-            ctypes.byref(moves),
-        ):
+        while count := _planner_next(self.handle, ops_at_once, ctypes.byref(ops), ctypes.byref(moves)):
             if count < 0 and self._plan.serving is not None:
                 raise InputError(
                     "its requests push each other's blocks out of cpu for ever",

@@ -28,12 +28,7 @@ def find_serving_obstacle(arrangement: Arrangement, usable: Usable, lookup: Look
     return arrangement.obstacle_to_serving()
 
 
-def make_serving_rules(
-    scheduler: SchedulerRules,
-    usable: Usable,
-    block_tokens: int,
-    block_bytes: int,
-) -> ServingStruct:
+def make_serving_rules(scheduler: SchedulerRules, usable: Usable, block_tokens: int, block_bytes: int) -> ServingStruct:
     """Return the rules of a serving engine as compiled code reads them."""
     gpu, cpu = (_MANY_BLOCKS if size is None else size // block_bytes for size in usable[:2])
     return ServingStruct(

@@ -9,15 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replayer.arrangements.arrangement import WATERFALL, Arrangement
-from replayer.bindings.compiled import (
-    TRACE_KEY,
-    TRACE_OP,
-    TRACE_REQUEST,
-    WorkloadStruct,
-    address,
-    call,
-    reference,
-)
+from replayer.bindings.compiled import TRACE_KEY, TRACE_OP, TRACE_REQUEST, WorkloadStruct, address, call, reference
 from replayer.models.geometry import TokenBytes
 from replayer.planning.pace import Pace
 from replayer.planning.trace_selection import OpSource, Selection
@@ -54,11 +46,7 @@ class Workload:
     """
 
     def __init__(
-        self,
-        trace: OpSource,
-        selection: Selection,
-        bytes_per_token: TokenBytes,
-        arrangement: Arrangement = WATERFALL,
+        self, trace: OpSource, selection: Selection, bytes_per_token: TokenBytes, arrangement: Arrangement = WATERFALL
     ) -> None:
         most_ops = _count_ops(trace, selection)
         self.ops = 0
@@ -88,9 +76,7 @@ class Workload:
         highest_key, highest_request = (int(batch[name].max(initial=-1)) for name in ("key", "request_id"))
         if max(highest_key, highest_request) > _MAX_NUMBER:
             raise InputError(
-                f"it has more than {_MAX_NUMBER:,} keys or requests",
-                "replay a slice of it",
-                subject=trace.path,
+                f"it has more than {_MAX_NUMBER:,} keys or requests", "replay a slice of it", subject=trace.path
             )
         self._key = _grow(self._key, highest_key)
         self._request = _grow(self._request, highest_request)

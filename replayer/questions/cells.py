@@ -86,11 +86,7 @@ def find_arrangements(names: Sequence[str]) -> list[Arrangement]:
     return found or [WATERFALL]
 
 
-def make_grid(
-    trace: Trace,
-    axes: Mapping[str, Sequence[object]],
-    settings: Mapping[str, object],
-) -> list[GridCell]:
+def make_grid(trace: Trace, axes: Mapping[str, Sequence[object]], settings: Mapping[str, object]) -> list[GridCell]:
     """Resolve each combination of the axes' values to the options of a plan.
 
     Args:
@@ -115,9 +111,7 @@ def make_grid(
 
 
 def _resolve_cell(
-    trace: Trace,
-    settings: Mapping[str, object],
-    chosen: Mapping[str, object],
+    trace: Trace, settings: Mapping[str, object], chosen: Mapping[str, object]
 ) -> tuple[str, PlanOptions]:
     """Resolve the settings of a cell; an error names its capacities."""
     try:
@@ -157,12 +151,7 @@ class CellPlanner:
     """
 
     def __init__(
-        self,
-        trace: Trace,
-        cells: Sequence[GridCell],
-        threads: int,
-        *,
-        profile: Profile | None = None,
+        self, trace: Trace, cells: Sequence[GridCell], threads: int, *, profile: Profile | None = None
     ) -> None:
         self._trace = trace
         self._cells = cells

@@ -25,11 +25,7 @@ _TIER_COLUMNS: Final = {
 }
 
 
-def answer_plan(
-    evidence: PlanEvidence,
-    summary: PlanSummary,
-    model: str,
-) -> Answer:
+def answer_plan(evidence: PlanEvidence, summary: PlanSummary, model: str) -> Answer:
     """Return what a plan for a model does."""
     plan, cell = evidence.plan, evidence.cell
     options = plan.options

@@ -11,22 +11,8 @@ import msgspec
 
 from replayer.record.columns import PREDICTED_RUN_VERSION
 from replayer.record.conditions import Conditions, Tier
-from replayer.record.options import (
-    DurationOrigin,
-    ProfileKind,
-    WarningKind,
-)
-from replayer.record.run_parts import (
-    Count,
-    Integer,
-    Machine,
-    Number,
-    Positive,
-    RankCount,
-    Seconds,
-    Table,
-    Unfinished,
-)
+from replayer.record.options import DurationOrigin, ProfileKind, WarningKind
+from replayer.record.run_parts import Count, Integer, Machine, Number, Positive, RankCount, Seconds, Table, Unfinished
 
 Status = Literal["running", "complete", "incomplete", "failed"]
 
@@ -233,13 +219,7 @@ class RanksInfo(msgspec.Struct, frozen=True, kw_only=True):
         return self.executed_ops
 
 
-RARE: Final = (
-    "windowed_bytes_per_token",
-    "attention_window",
-    "state_bytes_per_object",
-    "gpu",
-    "rules",
-)
+RARE: Final = ("windowed_bytes_per_token", "attention_window", "state_bytes_per_object", "gpu", "rules")
 
 
 def to_json(info: RunInfo | RanksInfo) -> dict[str, Any]:
