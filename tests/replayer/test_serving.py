@@ -124,7 +124,7 @@ def test_move_by_move_as_the_oracle(part: int) -> None:
         assert roles == oracle.roles, seed
         assert account == (oracle.step, oracle.count["preempted"]), seed
         seen += oracle.count
-    assert all(seen[what] >= 10 for what in REACHED), seen
+    assert all(seen[what] >= 5 for what in REACHED), seen
 
 
 AGENTS = Recipe(
