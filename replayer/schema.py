@@ -37,12 +37,7 @@ from replayer.record.run_info import (
     to_plain,
 )
 from replayer.record.run_parts import Machine, Storage, Unfinished
-from replayer.record.simulation import (
-    PREDICTED_COLUMNS,
-    SIMULATION_COLUMNS,
-    SimulationInfo,
-    read_simulation,
-)
+from replayer.record.simulation import PREDICTED_COLUMNS, SIMULATION_COLUMNS, SimulationInfo, read_simulation
 from replayer.record.wording import causes_of, commonest, describe_cut, drive
 
 __all__ = [

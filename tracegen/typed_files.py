@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, Final, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, NotRequired, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import inspect
@@ -106,7 +106,9 @@ def _list_keys(kind: Any, table: Mapping[str, object], prefix: str) -> dict[str,
         if field.required and key not in table:
             raise KeyError(f"{prefix}{key} is missing", f"write {_describe(field.type)}")
     hints = get_type_hints(kind, include_extras=True)
-    return {key: hints[field.name] for key, field in fields.items()}
+    # A key of a TypedDict that may be missing has its type inside NotRequired.
+    types = {name: get_args(hint)[0] if get_origin(hint) is NotRequired else hint for name, hint in hints.items()}
+    return {key: types[field.name] for key, field in fields.items()}
 
 
 def suggest(name: str, known: Iterable[str], prefix: str = "") -> str:

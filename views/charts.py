@@ -10,16 +10,7 @@ from altair.utils.schemapi import debug_mode
 
 from tracegen.errors import InputError
 from views.answer import Chart
-from views.drawing import (
-    LETTER,
-    ROWS,
-    Drawing,
-    Drawn,
-    arrange_panels,
-    make_axis,
-    make_drawing,
-    make_scale,
-)
+from views.drawing import LETTER, ROWS, Drawing, Drawn, arrange_panels, make_axis, make_drawing, make_scale
 from views.lines import draw_lines
 from views.svg import INK, MUTED, PAPER, TEXT_SIZE, WIDTH, render_files, render_svg
 

@@ -21,16 +21,7 @@ _HEADER: Final = alt.Header(labelOrient="top", labelAnchor="start", title=None)
 LETTER: Final = 0.53 * TEXT_SIZE
 # Shape of a line in a legend, long enough to show its dashes
 STROKE: Final = "M-1,0H4"
-_SHAPES: Final = (
-    "circle",
-    "square",
-    "triangle-up",
-    "diamond",
-    "cross",
-    "triangle-down",
-    "triangle-left",
-    "stroke",
-)
+_SHAPES: Final = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-left", "stroke")
 _DASHES: Final = ([1, 0], [6, 2], [2, 2], [8, 2, 2, 2], [4, 4], [1, 3], [10, 3], [3, 1])
 _PREDICTED: Final = [7, 4]
 _TIMES: Final = (1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2, 3, 5, 10, 20, 50, 100, 1000)

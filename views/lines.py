@@ -7,15 +7,7 @@ import altair as alt
 import polars as pl
 
 from views.answer import Axis, Chart
-from views.drawing import (
-    ROWS,
-    STROKE,
-    Drawing,
-    Drawn,
-    arrange_panels,
-    make_axis,
-    make_scale,
-)
+from views.drawing import ROWS, STROKE, Drawing, Drawn, arrange_panels, make_axis, make_scale
 from views.svg import INK, PAPER, TEXT_SIZE, WIDTH
 
 # Pixels beside a panel for the axis and its title
@@ -57,12 +49,7 @@ def _make_y(y: Axis, rows: pl.DataFrame, column: str) -> alt.Y:
     return alt.Y(f"{column}:Q", title=y.title, scale=make_scale(y, nice=5), axis=axis)
 
 
-def _make_layers(
-    drawing: Drawing,
-    base: alt.Chart,
-    rows: pl.DataFrame,
-    size: tuple[int, int],
-) -> list[alt.Chart]:
+def _make_layers(drawing: Drawing, base: alt.Chart, rows: pl.DataFrame, size: tuple[int, int]) -> list[alt.Chart]:
     """Return the layers of a panel of this width and height, from the back to the front."""
     chart, colour = drawing.chart, drawing.encode_colour(_choose_symbol(drawing))
     layers = [*_mark_bounds(base, size[0]), *_mark_moments(base, rows)] if chart.rules else []
@@ -136,12 +123,7 @@ def _add_rules(chart: Chart, rows: pl.DataFrame, panels: Sequence[str]) -> pl.Da
         for panel in panels
         if rule.panel in ("", panel)
     ]
-    types: Any = {
-        "panel": pl.String,
-        "rule": pl.String,
-        "x": rows.schema["x"],
-        "y": rows.schema["y"],
-    }
+    types: Any = {"panel": pl.String, "rule": pl.String, "x": rows.schema["x"], "y": rows.schema["y"]}
     return pl.concat([rows, pl.DataFrame(added, types)], how="diagonal_relaxed") if added else rows
 
 
@@ -149,10 +131,7 @@ def _mark_bounds(base: alt.Chart, width: int) -> list[alt.Chart]:
     """Mark targets and bounds by horizontal dashed lines, with their names."""
     bounds = base.transform_filter("datum.rule != null && datum.y != null").encode(x=alt.value(0))
     above = bounds.mark_text(align="right", dx=-4, dy=-8, **_WORDS)
-    return [
-        bounds.mark_rule(**_DASHED).encode(x2=alt.value(width)),
-        above.encode(x=alt.value(width), text="rule:N"),
-    ]
+    return [bounds.mark_rule(**_DASHED).encode(x2=alt.value(width)), above.encode(x=alt.value(width), text="rule:N")]
 
 
 def _mark_moments(base: alt.Chart, rows: pl.DataFrame) -> list[alt.Chart]:
@@ -162,7 +141,4 @@ def _mark_moments(base: alt.Chart, rows: pl.DataFrame) -> list[alt.Chart]:
     align = alt.expr(f"datum.x < {middle} ? 'left' : 'right'")
     beside = alt.expr(f"datum.x < {middle} ? 5 : -5")
     text = moments.mark_text(align=align, dx=beside, dy=2, baseline="top", **_WORDS)
-    return [
-        moments.mark_rule(**_DASHED).encode(y2=alt.value("height")),
-        text.encode(text="rule:N"),
-    ]
+    return [moments.mark_rule(**_DASHED).encode(y2=alt.value("height")), text.encode(text="rule:N")]

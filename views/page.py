@@ -15,11 +15,7 @@ from views.text import split_figure
 
 _FLAG: Final = re.compile(r"--[a-z][a-z-]*")
 _COMMAND: Final = re.compile(r"`([^`]+)`")
-_HINTS: Final[dict[Better, str]] = {
-    "higher": "higher is better",
-    "lower": "lower is better",
-    "": "",
-}
+_HINTS: Final[dict[Better, str]] = {"higher": "higher is better", "lower": "lower is better", "": ""}
 # Columns of a chart's rows that a table of them has
 _MARKS: Final = ("panel", "series", "x", "y", "low", "high", "target")
 
@@ -28,10 +24,7 @@ def render_page(answer: Answer) -> str:
     """Return the page of an answer."""
     here = Path(__file__).parent
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(here),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
+        loader=jinja2.FileSystemLoader(here), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
     )
     environment.filters |= {
         "flags": keep_flags_whole,

@@ -25,10 +25,7 @@ COLOURS: Final[dict[str, tuple[str, str]]] = {
     "gpu": ("#007a5a", "#3ecf9f"),
     "cpu": ("#0066aa", "#5cb3f0"),
     "nvme": ("#c84e00", "#ff9c52"),
-    "blue": (
-        "#4477aa",
-        "#7fb0e0",
-    ),  # from here Paul Tol's bright scheme: colour-blind readers see seven
+    "blue": ("#4477aa", "#7fb0e0"),  # from here Paul Tol's bright scheme: colour-blind readers see seven
     "red": ("#d9566a", "#ff8f9f"),
     "green": ("#228833", "#5fc46f"),
     "yellow": ("#b3a125", "#e3d56a"),
@@ -40,21 +37,10 @@ COLOURS: Final[dict[str, tuple[str, str]]] = {
 
 _NAMES: Final = {light: name for name, (light, _) in COLOURS.items()}
 _FONT: Final = "Arial, Helvetica, Liberation Sans, sans-serif"
-_TEXT: Final = {
-    "labelFont": _FONT,
-    "titleFont": _FONT,
-    "labelFontSize": TEXT_SIZE,
-    "titleFontSize": TEXT_SIZE,
-}
+_TEXT: Final = {"labelFont": _FONT, "titleFont": _FONT, "labelFontSize": TEXT_SIZE, "titleFontSize": TEXT_SIZE}
 _LINES: Final = {"gridColor": GRID, "domainColor": GRID, "tickColor": GRID}
 _MUTED: Final = {"labelColor": MUTED, "titleColor": MUTED, "titleFontWeight": "normal"}
-_LEGEND: Final = {
-    "orient": "top",
-    "title": None,
-    "labelColor": INK,
-    "labelLimit": 360,
-    "columnPadding": 28,
-}
+_LEGEND: Final = {"orient": "top", "title": None, "labelColor": INK, "labelLimit": 360, "columnPadding": 28}
 _HEADER: Final = {"labelColor": INK, "labelFontWeight": "bold", "labelPadding": 3, "title": None}
 CONFIG: Final = {
     "background": None,
@@ -69,20 +55,9 @@ CONFIG: Final = {
 _SVG: Final = "{http://www.w3.org/2000/svg}"
 # Classes of panels and marks
 _KEPT: Final = {"cell", "role-mark"}
-_DROPPED: Final = (
-    "role",
-    "aria-roledescription",
-    "aria-hidden",
-    "pointer-events",
-    "stroke-miterlimit",
-)
+_DROPPED: Final = ("role", "aria-roledescription", "aria-hidden", "pointer-events", "stroke-miterlimit")
 # Attributes that say nothing: the font is set once per chart
-_DEFAULTS: Final = {
-    "font-family": _FONT,
-    "font-size": f"{TEXT_SIZE}px",
-    "font-weight": "normal",
-    "opacity": "1",
-}
+_DEFAULTS: Final = {"font-family": _FONT, "font-size": f"{TEXT_SIZE}px", "font-weight": "normal", "opacity": "1"}
 
 
 def get_colour(name: str) -> str:

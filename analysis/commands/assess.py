@@ -21,9 +21,7 @@ _FLAGS: Final = {
 }
 
 
-@command(
-    epilog="Example: analysis assess run1 --threshold nvme_read_p95_ms=50",
-)
+@command(epilog="Example: analysis assess run1 --threshold nvme_read_p95_ms=50")
 @runs_argument
 @click.option(
     "--profile",
@@ -33,19 +31,10 @@ _FLAGS: Final = {
     help="Set of criteria.",
 )
 @click.option(
-    "--threshold",
-    "thresholds",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="Replace the threshold of a criterion.",
+    "--threshold", "thresholds", multiple=True, metavar="NAME=VALUE", help="Replace the threshold of a criterion."
 )
 @json_option("an object for one run, an array for several")
-def assess(
-    runs: tuple[Path, ...],
-    profile: str,
-    thresholds: tuple[str, ...],
-    as_json: bool,
-) -> None:
+def assess(runs: tuple[Path, ...], profile: str, thresholds: tuple[str, ...], as_json: bool) -> None:
     """Judge runs by kv-cache.py's criteria.
 
     A diagnostic, not part of a submission.

@@ -45,11 +45,7 @@ def split_sets(runs: tuple[Path, ...]) -> list[list[Path]]:
         else:
             sets[-1] += find_runs([run])
     if not all(sets):
-        raise InputError(
-            "needs runs before it and after it",
-            "write compare a1 a2 --against b1 b2",
-            setting="against",
-        )
+        raise InputError("needs runs before it and after it", "write compare a1 a2 --against b1 b2", setting="against")
     return sets
 
 
@@ -62,40 +58,20 @@ class CompareCommand(Command):
 
 
 @click.command(
-    cls=CompareCommand,
-    epilog="Example: analysis compare fast-1 fast-2 fast-3 --against slow-1 slow-2 slow-3",
+    cls=CompareCommand, epilog="Example: analysis compare fast-1 fast-2 fast-3 --against slow-1 slow-2 slow-3"
 )
 @runs_argument
+@click.option("--against", multiple=True, metavar="RUNS…", expose_value=False, help="Begin another set of runs.")
+@click.option("--vary", multiple=True, metavar="NAME", help="A condition that differs between sets on purpose.")
 @click.option(
-    "--against",
-    multiple=True,
-    metavar="RUNS…",
-    expose_value=False,
-    help="Begin another set of runs.",
-)
-@click.option(
-    "--vary",
-    multiple=True,
-    metavar="NAME",
-    help="A condition that differs between sets on purpose.",
-)
-@click.option(
-    "--metric",
-    "metrics",
-    multiple=True,
-    metavar="NAME",
-    help="A metric to compare. Default: the most important ones.",
+    "--metric", "metrics", multiple=True, metavar="NAME", help="A metric to compare. Default: the most important ones."
 )
 @answer_options(
     click.option("--csv", "as_csv", is_flag=True, help="Print CSV: a row per metric and set."),
     example="-o comparison.html",
 )
 def compare(
-    runs: tuple[Path, ...],
-    vary: tuple[str, ...],
-    metrics: tuple[str, ...],
-    as_csv: bool,
-    output: AnswerOutput,
+    runs: tuple[Path, ...], vary: tuple[str, ...], metrics: tuple[str, ...], as_csv: bool, output: AnswerOutput
 ) -> None:
     """Compare trials or systems, or predictions with replays.
 

@@ -31,10 +31,7 @@ _OF_FILES = ("runs", "output", "form", "charts", "title", "force", "as_json")
         help="Print this format.  [default: txt, or nothing with --output or --charts]",
     ),
     click.option(
-        "--baseline",
-        type=PATH,
-        metavar="RUN",
-        help="Compare all systems with that of this run. Default: the first.",
+        "--baseline", type=PATH, metavar="RUN", help="Compare all systems with that of this run. Default: the first."
     ),
     click.option("--title", default="", metavar="TEXT", help="Head the page with this title."),
     click.option(

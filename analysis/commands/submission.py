@@ -23,50 +23,22 @@ def submission() -> None:
 
 
 @submission.command(
-    cls=Command,
-    epilog="Example: analysis submission begin work --org acme --system s1 --cache-dir /mnt/s1 --results r",
+    cls=Command, epilog="Example: analysis submission begin work --org acme --system s1 --cache-dir /mnt/s1 --results r"
 )
 @click.argument("work", type=PATH)
-@click.option(
-    "--org",
-    "organisation",
-    required=True,
-    help="Organisation; names a directory of the package.",
-)
+@click.option("--org", "organisation", required=True, help="Organisation; names a directory of the package.")
 @click.option("--system", required=True, help="System under test; names directories.")
 @click.option(
-    "--division",
-    type=Word(DIVISIONS),
-    default="closed",
-    show_default=True,
-    help="CLOSED fixes every condition.",
+    "--division", type=Word(DIVISIONS), default="closed", show_default=True, help="CLOSED fixes every condition."
 )
 @click.option(
-    "--scale",
-    type=Word(list(RULES)),
-    default="full",
-    show_default=True,
-    help="smoke: a rehearsal on a small scale.",
+    "--scale", type=Word(list(RULES)), default="full", show_default=True, help="smoke: a rehearsal on a small scale."
 )
 @click.option(
-    "--trials",
-    type=click.IntRange(1, 1000),
-    default=3,
-    show_default=True,
-    help="Number of trials of each option.",
+    "--trials", type=click.IntRange(1, 1000), default=3, show_default=True, help="Number of trials of each option."
 )
-@click.option(
-    "--cache-dir",
-    type=PATH,
-    required=True,
-    help="Existing directory on the system under test.",
-)
-@click.option(
-    "--results",
-    type=PATH,
-    required=True,
-    help="Root of the tree of packages, on another file system.",
-)
+@click.option("--cache-dir", type=PATH, required=True, help="Existing directory on the system under test.")
+@click.option("--results", type=PATH, required=True, help="Root of the tree of packages, on another file system.")
 def begin(work: Path, cache_dir: Path, results: Path, **asked: Any) -> None:
     """Check settings against the rules; describe the system."""
     from analysis.submission import begin as beginning
@@ -87,12 +59,7 @@ def begin(work: Path, cache_dir: Path, results: Path, **asked: Any) -> None:
 
 @submission.command(cls=Command, epilog="Example: analysis submission package work --results results")
 @click.argument("work", type=PATH)
-@click.option(
-    "--results",
-    type=PATH,
-    required=True,
-    help="Root of the tree of packages.",
-)
+@click.option("--results", type=PATH, required=True, help="Root of the tree of packages.")
 def package(work: Path, results: Path) -> None:
     """Make the package of a submission whose replays are complete.
 
@@ -131,10 +98,7 @@ def validate(ctx: click.Context, directory: Path, as_json: bool) -> None:
     ctx.exit(1 if any(verdict.problems for verdict in verdicts) else 0)
 
 
-@submission.command(
-    cls=Command,
-    epilog="Example: analysis submission compare results/closed/acme others/closed/duff",
-)
+@submission.command(cls=Command, epilog="Example: analysis submission compare results/closed/acme others/closed/duff")
 @click.argument("directories", nargs=-1, required=True, type=PATH)
 @answer_options(example="-o ranking.html")
 def compare(directories: tuple[Path, ...], output: AnswerOutput) -> None:

@@ -38,9 +38,7 @@ def summary(runs: tuple[Path, ...], output: AnswerOutput, targets: "Targets") ->
 @command(epilog="Example: analysis check run1 --trace trace.parquet")
 @runs_argument
 @click.option(
-    "--trace",
-    type=PATH,
-    help="Plan this trace again and compare every row; {rank} in its name is the rank's number.",
+    "--trace", type=PATH, help="Plan this trace again and compare every row; {rank} in its name is the rank's number."
 )
 @answer_options(example="-o check.md", content=_OBJECTS)
 @click.pass_context

@@ -17,9 +17,7 @@ _DEFAULT = Targets()
 _QOS_MS: Final = ",".join(f"{name}={value:g}" for name, value in _DEFAULT.qos_ms.items())
 _TARGET_FLAGS: Final = (
     click.option(
-        "--qos-ms",
-        metavar="CLASS=MS,…",
-        help=f"Target of the time to first byte, by class. Default: {_QOS_MS}.",
+        "--qos-ms", metavar="CLASS=MS,…", help=f"Target of the time to first byte, by class. Default: {_QOS_MS}."
     ),
     click.option(
         "--tier-gib-s",

@@ -10,13 +10,7 @@ from msgspec import Struct
 
 from analysis.comparison.matching import match_configurations
 from analysis.comparison.ratios import EQUAL_WORK, FAMILY, Measured, Ratio, compute_ratios, measure_configuration
-from analysis.comparison.trials import (
-    Systems,
-    Trial,
-    describe_differing,
-    drop_followers,
-    find_differing,
-)
+from analysis.comparison.trials import Systems, Trial, describe_differing, drop_followers, find_differing
 from analysis.comparison.warnings import (
     QUIET,
     Disturbance,

@@ -13,13 +13,7 @@ import polars as pl
 from analysis.comparison.answer import convert_sets, describe_sets, list_set_doubts
 from analysis.comparison.compare import select_metrics
 from analysis.comparison.matching import find_common, group_trials, name_configurations
-from analysis.comparison.trials import (
-    Trial,
-    check_common_plan,
-    describe_differing,
-    find_differing,
-    load_sets,
-)
+from analysis.comparison.trials import Trial, check_common_plan, describe_differing, find_differing, load_sets
 from analysis.comparison.warnings import warn_of_machines
 from analysis.doubts.predictions import describe_profile
 from analysis.metrics.catalogue import CATALOGUE

@@ -216,11 +216,7 @@ def _check_size(run: Evidence) -> Found:
 def _check_sessions(run: Evidence) -> Found:
     if has_guessed_sessions(run.infos[0].trace.recipe or {}):
         text = "the trace's sessions are guessed: its source names no sessions, so reuse across turns is an assumption"
-        yield Doubt(
-            "guessed sessions",
-            text,
-            "quote no hit rate as the source's; import with --sessions none",
-        )
+        yield Doubt("guessed sessions", text, "quote no hit rate as the source's; import with --sessions none")
 
 
 def _check_warnings(run: Evidence, kinds: set[str]) -> Found:

@@ -13,11 +13,7 @@ _THROTTLED: Final = "a throttled tier"
 #
 # Each is over the 48 values of a medium in docs/predicting-errors.csv: rates and P95s of three loads, with measured
 # profiles.
-ERRORS: Final = {
-    _THROTTLED: (0.04, 0.20),
-    "a disk": (0.10, 0.30),
-    "a RAM disk": (0.82, 1.96),
-}
+ERRORS: Final = {_THROTTLED: (0.04, 0.20), "a disk": (0.10, 0.30), "a RAM disk": (0.82, 1.96)}
 
 
 def describe_profile(info: PredictionInfo) -> str:
@@ -71,11 +67,7 @@ def check_profile(run: Evidence) -> Found:
         if info.kind == "data sheet":
             basis = "follows from a data sheet"
         text = f"the profile {info.profile} {basis}{source}: nothing was measured"
-        yield Doubt(
-            "data sheet",
-            text,
-            "measure the device with `replayer profile`, or say so next to every figure",
-        )
+        yield Doubt("data sheet", text, "measure the device with `replayer profile`, or say so next to every figure")
     elif run.conditions.direct is False and run.nvme.read_bytes + run.nvme.written_bytes:
         text = f"the profile {info.profile} was measured through the page cache"
         yield Doubt("page cache", text, "measure a profile with direct I/O: these are times of memory")

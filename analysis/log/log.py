@@ -90,12 +90,7 @@ class Log:
         begin, end = bounds_ns
         bounds = RequestBounds(self.timed)
         return replace(
-            self,
-            every_stretch=[rows.lazy()],
-            warm_end_ns=begin,
-            cut_ns=end,
-            request_bounds=bounds,
-            known_cells=None,
+            self, every_stretch=[rows.lazy()], warm_end_ns=begin, cut_ns=end, request_bounds=bounds, known_cells=None
         )
 
     @property

@@ -7,18 +7,7 @@ import numpy as np
 import polars as pl
 from polars import col
 
-from analysis.log.columns import (
-    CAUSES,
-    FOR_OTHERS,
-    MAX_REQUESTS,
-    OK,
-    PLAN_WAIT,
-    PROMPT,
-    READS,
-    SERVED,
-    STAMPS,
-    waited,
-)
+from analysis.log.columns import CAUSES, FOR_OTHERS, MAX_REQUESTS, OK, PLAN_WAIT, PROMPT, READS, SERVED, STAMPS, waited
 from analysis.log.quantiles import Ints, ascending
 
 # Rank and request id as one number: grouping by one key is faster than by two.
@@ -109,10 +98,7 @@ def _with_unions(requests: pl.DataFrame, stretches: Sequence[pl.LazyFrame]) -> p
         whole = pl.concat(stretch.filter(is_split) for stretch in rows)
         lengths = pl.concat([lengths.filter(~is_split), sum_unions(whole)])
     times = lengths.select(
-        "request",
-        "io_ns",
-        queue_ns=col("ready_ns") - col("io_ns"),
-        plan_wait_ns=col("due_ns") - col("ready_ns"),
+        "request", "io_ns", queue_ns=col("ready_ns") - col("io_ns"), plan_wait_ns=col("due_ns") - col("ready_ns")
     )
     return requests.join(times, on="request", how="left")
 
@@ -150,10 +136,7 @@ def sum_unions(rows: pl.LazyFrame) -> pl.DataFrame:
         One row per request: io_ns (start to end), ready_ns (ready to end), due_ns (due to end).
     """
     bounds = rows.select(
-        low=col("request").min(),
-        high=col("request").max(),
-        first=col("due_ns").min(),
-        last=col("end_ns").max(),
+        low=col("request").min(), high=col("request").max(), first=col("due_ns").min(), last=col("end_ns").max()
     )
     low, high, first, last = bounds.collect(engine="streaming").row(0)
     if low is None:

@@ -76,12 +76,7 @@ def _by_part(log: Log, touching: pl.Expr) -> tuple[Floats, Floats]:
         late = 1 - (at.clip(0, PARTS) - part)
         table = (
             rows.group_by(part)
-            .agg(
-                pl.len(),
-                col("weight").sum(),
-                left=late.sum(),
-                bytes=(late * col("weight")).sum(),
-            )
+            .agg(pl.len(), col("weight").sum(), left=late.sum(), bytes=(late * col("weight")).sum())
             .collect(engine="streaming")
         )
         sums[stamp] = _spread(table, "len", "left"), _spread(table, "weight", "bytes")

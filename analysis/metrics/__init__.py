@@ -11,16 +11,7 @@ from typing import Final
 import polars as pl
 
 from analysis.log.log import Log
-from analysis.metrics import (
-    hit_rate,
-    latency,
-    machine,
-    moves,
-    throughput,
-    time_spent,
-    waits,
-    wear,
-)
+from analysis.metrics import hit_rate, latency, machine, moves, throughput, time_spent, waits, wear
 from analysis.metrics.metric import Declared
 
 # All functions with their metrics, in the order of the glossary; a new module is one more line.

@@ -96,14 +96,7 @@ _REQUESTS: Final = (
     *(f"e2e_{stat}_ms" for stat in ("p50", "p95", "p99")),
 )
 _LATENCY: Final = tuple(f"{touched}_{stat}_ms" for touched in _TOUCHED for stat in ("p50", "p95", "p99", "max"))
-_MACHINE: Final = (
-    "foreign_cpu",
-    "steal_cpu",
-    "foreign_io_share",
-    "run_delay_share",
-    "throttled_s",
-    "longest_gap_s",
-)
+_MACHINE: Final = ("foreign_cpu", "steal_cpu", "foreign_io_share", "run_delay_share", "throttled_s", "longest_gap_s")
 _BREAK_EVEN: Final = tuple(f"{tier}_break_even_tok_s" for tier in TIERS)
 # The sections of a summary, a line each. The metric's label replaces its name in `  + io_mean_ms`.
 SUMMARY: Final[dict[str, tuple[str, ...]]] = {

@@ -101,8 +101,7 @@ def _waits(log: Log) -> pl.LazyFrame:
     )
     run_delay = col("run_delay_s")
     return ranks.select(
-        pl.when(run_delay.count() > 0).then(run_delay.sum()),
-        col("throttled_s", "longest_gap_s", "paused_s").max(),
+        pl.when(run_delay.count() > 0).then(run_delay.sum()), col("throttled_s", "longest_gap_s", "paused_s").max()
     )
 
 
@@ -131,5 +130,5 @@ METRICS: Final[Declared] = {
         Metric("longest_gap_s", "s", "machine", "longest interval between two samples"),
         Metric("paused_s", "s", "machine", "process stopped"),
         Metric("foreign_io_share", "share", "machine", "device I/O for other processes"),
-    ),
+    )
 }

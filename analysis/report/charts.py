@@ -23,13 +23,7 @@ from views.answer import Axis, Chart, Rule
 
 # Most systems in a chart over time: more lines hide one another, and make a page heavy.
 _OVER_TIME: Final = 4
-_PARTS: Final = {
-    "device": "blue",
-    "host": "purple",
-    "queue": "yellow",
-    "eviction": "grey",
-    "copy": "brown",
-}
+_PARTS: Final = {"device": "blue", "host": "purple", "queue": "yellow", "eviction": "grey", "copy": "brown"}
 _SOURCES: Final = dict(zip(ENUMS["source"], ("blue", "cyan", "green", "yellow", "red"), strict=True))
 _TIME: Final = Axis(title="time since the first move, s")
 _MS: Final = Axis(title="ms (log scale)", is_log=True)
@@ -57,11 +51,7 @@ def draw_ratios(comparison: Comparison) -> Iterator[Chart]:
     if not rows:
         return
     name = comparison.compared[0].name if len(comparison.compared) == 1 else "system"
-    better, worse, neither = (
-        f"{name} is better",
-        f"{comparison.baseline} is better",
-        "no difference or no verdict",
-    )
+    better, worse, neither = (f"{name} is better", f"{comparison.baseline} is better", "no difference or no verdict")
     marks = []
     for row in rows:
         ratio = row.ratio

@@ -19,17 +19,7 @@ from analysis.log.steadiness import find_steadiness
 from analysis.log.targets import Targets
 from analysis.runs.reading import explain_unreadable, load_stretches, scan
 from analysis.runs.samples import Moved, place_samples, pool_samples, read_samples
-from replayer.schema import (
-    LOG_ENUMS,
-    Conditions,
-    Machine,
-    RanksInfo,
-    RunInfo,
-    Status,
-    causes_of,
-    counters,
-    parts,
-)
+from replayer.schema import LOG_ENUMS, Conditions, Machine, RanksInfo, RunInfo, Status, causes_of, counters, parts
 from tracegen.errors import InputError
 
 

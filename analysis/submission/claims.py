@@ -11,13 +11,7 @@ from analysis.metrics.catalogue import describe
 from analysis.metrics.headlines import CLAIMED, CLAIMED_WORK
 from analysis.runs.opening import open_run
 from analysis.runs.run import Run
-from analysis.submission.package_tree import (
-    Submission,
-    find_run_directory,
-    flatten_tree,
-    list_ranks,
-    parse_number,
-)
+from analysis.submission.package_tree import Submission, find_run_directory, flatten_tree, list_ranks, parse_number
 from analysis.submission.rules import Option
 from analysis.summary.run_summary import Summary
 from analysis.summary.summary import check_run, summarise

@@ -6,24 +6,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from analysis.submission.begin import NAME, Environment, list_empty, read_description
-from analysis.submission.claims import (
-    PackagedTrial,
-    Trials,
-    compute_claims,
-    find_differences,
-    open_trial,
-    select_model,
-)
+from analysis.submission.claims import PackagedTrial, Trials, compute_claims, find_differences, open_trial, select_model
 from analysis.submission.package import check_files
 from analysis.submission.package_tree import Package, name_model_folder, read_json
 from analysis.submission.rules import DIVISIONS
-from analysis.submission.trial_checks import (
-    check_pauses,
-    check_runs,
-    check_system,
-    check_work,
-    compare_with_traces,
-)
+from analysis.submission.trial_checks import check_pauses, check_runs, check_system, check_work, compare_with_traces
 from tracegen.errors import InputError, format_count
 from tracegen.progress import Progress, ignore_progress
 from views.answer import Answer, DoubtLine

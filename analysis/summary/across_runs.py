@@ -79,10 +79,7 @@ def _copies(summaries: list[Summary]) -> Iterator[tuple[Doubt, list[int]]]:
             yield Doubt("copies", text, "name each run once; replay each trial separately"), copies
 
 
-def _between_trials(
-    summaries: list[Summary],
-    systems: _Names,
-) -> Iterator[tuple[Doubt, list[int]]]:
+def _between_trials(summaries: list[Summary], systems: _Names) -> Iterator[tuple[Doubt, list[int]]]:
     """Yield doubts about trials of one configuration, with the numbers of the runs."""
     alike: dict[tuple[object, ...], dict[MachineName, list[int]]] = {}
     for number, summary in enumerate(summaries):
@@ -102,7 +99,4 @@ def _between_trials(
         if len(kinds) > 1:
             text = f"runs of one configuration come from {len(kinds)} unlike machines"
             advice = "compare machines with `analysis compare`; do not pool their runs as trials"
-            yield (
-                Doubt("unlike machines", text, advice),
-                [number for trials in kinds.values() for number in trials],
-            )
+            yield (Doubt("unlike machines", text, advice), [number for trials in kinds.values() for number in trials])

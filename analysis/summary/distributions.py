@@ -126,10 +126,7 @@ def latency_over_time(log: Log) -> pl.DataFrame:
     tables = []
     for direction, (tier, touching) in TOUCHES.items():
         rows = [stretch.filter(touching) for stretch in log.stretches]
-        classes = {
-            "tier": (col(tier).to_physical(), len(TIERS)),
-            "bin": (grid.number("end_ns"), grid.count),
-        }
+        classes = {"tier": (col(tier).to_physical(), len(TIERS)), "bin": (grid.number("end_ns"), grid.count)}
         ((_, values),) = sort(rows, classes, {direction: col(f"{direction}_ns")})
         columns = ("count", "p50_ms", "p95_ms", "p99_ms")
         spread = values.spread(["tier", "bin"])

@@ -29,11 +29,7 @@ from tracegen.progress import Progress, ignore_progress
 SAME_WORK: Final = ("trace_fingerprint", "plan_fingerprint", "cut")
 
 
-def summarise(
-    path: Path,
-    targets: Targets | None = None,
-    progress: Progress = ignore_progress,
-) -> Summary:
+def summarise(path: Path, targets: Targets | None = None, progress: Progress = ignore_progress) -> Summary:
     """Compute every metric of a run, and its doubts.
 
     The metrics are of all ranks together, without the warm-up.
@@ -46,11 +42,7 @@ def summarise(
     return judge(run, open_log(run, targets), progress)
 
 
-def check_run(
-    path: Path,
-    trace: Path | None = None,
-    progress: Progress = ignore_progress,
-) -> Summary:
+def check_run(path: Path, trace: Path | None = None, progress: Progress = ignore_progress) -> Summary:
     """Summarise a run, and check that its rows are those of its plan.
 
     Args:

@@ -5,13 +5,7 @@ from typing import Final
 
 import polars as pl
 
-from analysis.sweeps.sweep import (
-    CAPACITIES,
-    MEMORY,
-    Curve,
-    SweepTable,
-    find_front,
-)
+from analysis.sweeps.sweep import CAPACITIES, MEMORY, Curve, SweepTable, find_front
 from replayer.schema import FUTURE
 from views.answer import Axis, Chart, Rule
 

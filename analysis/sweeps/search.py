@@ -16,9 +16,7 @@ from views.numbers import format_value
 from views.text import list_figure
 
 # What a sum of metrics is called.
-_SUMS: Final = {
-    "steady_nvme_read_gib_s+steady_nvme_write_gib_s": "NVMe throughput, read and written",
-}
+_SUMS: Final = {"steady_nvme_read_gib_s+steady_nvme_write_gib_s": "NVMe throughput, read and written"}
 
 
 class SearchStep(msgspec.Struct, frozen=True):

@@ -3,24 +3,13 @@
 `docs/arrangements.md` specifies what each rule does.
 """
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from decimal import Decimal
 from typing import Annotated, Any, Final, Literal, Self, get_args
 
 from msgspec import Meta
 
-from replayer.record.options import (
-    TIERS,
-    Copies,
-    Down,
-    LookupRule,
-    Policy,
-    Recency,
-    StorePlace,
-    Tail,
-    Touch,
-    Up,
-)
+from replayer.record.options import TIERS, Copies, Down, LookupRule, Policy, Recency, StorePlace, Tail, Touch, Up
 from tracegen.errors import InputError
 
 # The setting that names an arrangement.
@@ -81,6 +70,32 @@ class TierRules:
         if self.high < 1 and not self.evict_share and self.low > self.high:
             problem = f"low is {self.low:g}, above high, {self.high:g}"
             raise InputError(problem, f"set low to {self.high:g} or less")
+
+
+@dataclass(frozen=True)
+class SchedulerRules:
+    """The scheduler of a serving engine (`docs/serving.md`); the fields are the keys of its table.
+
+    Attributes:
+        max_num_seqs: requests that run at a time.
+        max_num_batched_tokens: tokens that a step computes.
+        step_ms: milliseconds of a step, apart from its tokens.
+        tokens_per_s: tokens per second that steps compute.
+        transfer_steps: steps that a load from cpu, or a store there, takes.
+        read_steps: steps that a read of nvme takes.
+        write_steps: steps that a write to nvme takes.
+    """
+
+    max_num_seqs: Whole = 128
+    max_num_batched_tokens: Whole = 8192
+    step_ms: Annotated[float, Meta(gt=0, le=1e6)] = 15.0
+    tokens_per_s: Whole = 16384
+    transfer_steps: Whole = 1
+    read_steps: Whole = 1
+    write_steps: Whole = 1
+
+    def __post_init__(self) -> None:
+        check_decimals("step_ms", self.step_ms)
 
 
 def check_decimals(name: str, value: float) -> None:
@@ -146,6 +161,7 @@ class Arrangement:
         gpu: rules of the gpu tier.
         cpu: rules of the cpu tier.
         nvme: rules of the nvme tier.
+        scheduler: of the engine; None: it has none, or plans do not follow it.
 
     Raises:
         InputError: a value is out of its range, or two rules contradict each other.
@@ -167,6 +183,7 @@ class Arrangement:
     gpu: TierRules = field(default_factory=TierRules)
     cpu: TierRules = field(default_factory=TierRules)
     nvme: TierRules = field(default_factory=TierRules)
+    scheduler: SchedulerRules | None = None
 
     def __post_init__(self) -> None:
         check_decimals("ttl_s", self.ttl_s)
@@ -209,6 +226,28 @@ class Arrangement:
             )
         return self.with_tiers(up="move")
 
+    def obstacle_to_serving(self) -> str | None:
+        """Return the rule that the engine's scheduler does not go with; None: plans may follow it."""
+        if self.scheduler is None:
+            return f"{self.name} has no scheduler"
+        slower = TierRules(down="on-store", up="copy")
+        for tier, known in {"gpu": TierRules(), "cpu": slower, "nvme": slower}.items():
+            for rule, value in list_changes(self.tiers()[tier], known).items():
+                return f"its scheduler knows no {tier}.{rule} = {value}"
+        for rule in ("ttl_s", "pin"):
+            if value := getattr(self, rule):
+                return f"its scheduler knows no {rule} = {value}"
+        return None
+
+    def with_scheduler(self, *, serves: bool) -> Self:
+        """Return the rules that count if plans follow the scheduler, or if they do not.
+
+        The scheduler's blocks are the trace's, so that there are no chunks.
+        """
+        if serves:
+            return replace(self, chunk_tokens=0)
+        return replace(self, scheduler=None)
+
     def simplify(self) -> Self:
         """Return the arrangement with the default for each key that has no effect."""
         has_chunks = self.chunk_tokens > 0
@@ -228,6 +267,8 @@ class Arrangement:
         table = list_changes(self, _DEFAULT)
         for key in ("name", "description", "source"):
             table.pop(key, None)
+        if self.scheduler:
+            table["scheduler"] = asdict(self.scheduler)
         if self.pin:
             table["pin"] = list(self.pin)
         tiers = {tier: list_changes(rules, _DEFAULT.gpu) for tier, rules in self.tiers().items()}

@@ -83,6 +83,7 @@ def describe_arrangement(arrangement: Arrangement) -> str:
         return f"{record.name}, promoting" if record.promote else record.name
     name = arrangement.name
     base = load_arrangement(name) if name in shipped_names() else arrangement
+    base = base.with_scheduler(serves=arrangement.scheduler is not None)
     own = list_changes(arrangement, base)
     changed = [f"{key}={_text(value)}" for key, value in own.items() if key not in _NO_RULES]
     tiers = {tier: list_changes(rules, base.tiers()[tier]) for tier, rules in arrangement.tiers().items()}

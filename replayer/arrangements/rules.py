@@ -40,12 +40,7 @@ def make_rules(
     return Rules(
         tuple(
             _make_tier(rules, one, whole, max(0, larger), token_bytes)
-            for rules, one, whole in zip(
-                arrangement.tiers().values(),
-                usable,
-                capacity,
-                strict=True,
-            )
+            for rules, one, whole in zip(arrangement.tiers().values(), usable, capacity, strict=True)
         ),
         inclusive=arrangement.copies == "inclusive",
         contiguous=is_contiguous,
@@ -60,11 +55,7 @@ def make_rules(
 
 
 def _make_tier(
-    rules: TierRules,
-    usable: int | None,
-    capacity: int | None,
-    larger: int,
-    token_bytes: int,
+    rules: TierRules, usable: int | None, capacity: int | None, larger: int, token_bytes: int
 ) -> TierRulesStruct:
     """Return the rules of one tier; `larger` is the number of bytes that cpu has above gpu."""
     limits = [UNLIMITED]

@@ -33,10 +33,7 @@ def _record(*groups: tuple[Any, str], align: bool = False) -> np.dtype[Any]:
 class WorkloadStruct(Structure):
     """The selected ops of a trace, and indices over them."""
 
-    _fields_ = (
-        *_numbers("ops requests users keys"),
-        *_numbers("op request key rows first", c_void_p),
-    )
+    _fields_ = (*_numbers("ops requests users keys"), *_numbers("op request key rows first", c_void_p))
 
 
 class TierRulesStruct(Structure):
@@ -64,6 +61,8 @@ class AccountStruct(Structure):
         *_numbers("used resident peak peak_objects", c_int64 * 3),
         *_numbers("admitted refused fetches fetches_refused", c_int64 * 3),
         ("largest", c_int64),
+        *_numbers("steps preemptions clock_ns"),
+        ("held_ns", c_double),
     )
 
 
@@ -82,6 +81,15 @@ class Load(Structure):
     )
 
 
+class ServingStruct(Structure):
+    """The rules of a serving engine, as `ServingRules` in core.h."""
+
+    _fields_ = (
+        *_numbers("block_tokens gpu_blocks cpu_blocks seqs batched_tokens"),
+        *_numbers("step_ns tokens_per_s has_disk transfer_steps read_steps write_steps"),
+    )
+
+
 class DeviceStruct(Structure):
     """A tier of a reference system."""
 
@@ -91,10 +99,7 @@ class DeviceStruct(Structure):
 class TotalsStruct(Structure):
     """Sums over moves; counts and bytes per (move, from, to)."""
 
-    _fields_ = (
-        *_numbers("ops reads recomputed_tokens"),
-        *_numbers("counts bytes", c_int64 * 4 * 4 * 9),
-    )
+    _fields_ = (*_numbers("ops reads recomputed_tokens"), *_numbers("counts bytes", c_int64 * 4 * 4 * 9))
 
 
 class CountsStruct(Structure):
@@ -135,10 +140,7 @@ class StationStruct(Structure):
 class ProfileStruct(Structure):
     """A measured machine, as `Profile` in stations.h; stations by tier and direction."""
 
-    _fields_ = (
-        ("tier", StationStruct * 2 * 3),
-        *_numbers("cores make_byte_ns check_byte_ns move_ns", c_double),
-    )
+    _fields_ = (("tier", StationStruct * 2 * 3), *_numbers("cores make_byte_ns check_byte_ns move_ns", c_double))
 
 
 class EngineSettings(Structure):
@@ -248,8 +250,8 @@ _SIGNATURES: Final = {
     "clock": "ns i",
     "workload": "add v pippp, index v ppppp, store v ppicippip",
     "stretch": "count v ppippp",
-    "placement": "new n pppi, free v p, account v pp",
-    "planner": "new n ppipippi, free v p, next m pipp, placement p p",
+    "placement": "new n pppi, free v p",
+    "planner": "new n ppipipppi, free v p, next m pipp, account v pp",
     "payload": "new n p, free v p, fill v ppuii, pad v ppuiii, check c ppuiicsi",
     "tier": (
         "null n, elsewhere n, memory n piis, files n cspc, slab n piiiips, free v p, "

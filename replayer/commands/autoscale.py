@@ -10,12 +10,7 @@ from replayer.commands.shared.screens import choose_screen
 from replayer.commands.shared.series_options import series_options
 from replayer.experiments.steps import MOST_TRIALS, Step
 from replayer.experiments.user_search import LATENCY, NEAR_PEAK, THROUGHPUT, SearchMode
-from replayer.options.command_line import (
-    config_options,
-    forward_options,
-    forwarded_words,
-    parse_words,
-)
+from replayer.options.command_line import config_options, forward_options, forwarded_words, parse_words
 from replayer.options.types import PLAIN, SHARE, one_of, whole_number
 from tracegen.console.command_line import SECONDS, Quantity
 from tracegen.console.commands import command, option_group
@@ -59,10 +54,7 @@ if TYPE_CHECKING:
         help=f"For capacity, the share of the peak that the users must reach.  [default: {NEAR_PEAK}]",
     ),
     click.option(
-        "--users",
-        type=whole_number(1),
-        metavar="N",
-        help="The most users to try.  [default: all of the trace]",
+        "--users", type=whole_number(1), metavar="N", help="The most users to try.  [default: all of the trace]"
     ),
     click.option(
         "--duration",
@@ -95,20 +87,11 @@ if TYPE_CHECKING:
     ),
 )
 @prediction_options()
-@forward_options(
-    without=("users", "duration", "warmup", "pace", "speedup", "cache_dir"),
-    rare=("ops",),
-)
+@forward_options(without=("users", "duration", "warmup", "pace", "speedup", "cache_dir"), rare=("ops",))
 @config_options
 @series_options(content="the answer, with what autoscale.json holds")
 def autoscale(
-    trace: Path,
-    output: Path,
-    predict: str | None,
-    *,
-    cache_dir: Path | None,
-    as_json: bool,
-    **search: Any,
+    trace: Path, output: Path, predict: str | None, *, cache_dir: Path | None, as_json: bool, **search: Any
 ) -> None:
     """Find how many users a system carries (docs/what-if.md).
 
@@ -131,13 +114,7 @@ def autoscale(
     with choose_screen() as screen:
         metric = describe_metric(settings, screen)
         with Series(output, vars(settings), means, screen) as series:
-            record = search_users(
-                settings,
-                metric,
-                series,
-                means,
-                lambda step: screen.say(_describe_step(step)),
-            )
+            record = search_users(settings, metric, series, means, lambda step: screen.say(_describe_step(step)))
             page = output / "report.html"
             run_analysis("report", str(record), "-o", str(page), "--force", screen=screen)
             form = "json" if as_json else "txt"

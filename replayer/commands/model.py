@@ -23,11 +23,7 @@ if TYPE_CHECKING:
 @click.argument("name", required=False, metavar="[NAME|FILE]", type=NAME_OR_FILE)
 @group_options(ModelOptions, without=("model",), flags=("tensor_parallel", "pipeline_parallel"))
 @answer_options(example="-o model.html", content="the groups and the bytes")
-def model(
-    name: str | None,
-    output: AnswerOutput,
-    **flags: Any,
-) -> None:
+def model(name: str | None, output: AnswerOutput, **flags: Any) -> None:
     """Print the geometry of a model's KV cache.
 
     The model is a known name or a Hugging Face config.json. Without a name, prints the known names

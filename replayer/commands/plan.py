@@ -29,10 +29,7 @@ _DRIVE_TB: Final = Quantity(TERABYTES, low=1e-6)
         help="Plan the trace as this run directory's run was planned.",
     ),
     click.option(
-        "--moves",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
-        help="Also write every move to this Parquet file.",
+        "--moves", type=click.Path(path_type=Path), metavar="FILE", help="Also write every move to this Parquet file."
     ),
     click.option(
         "--drive-tb",

@@ -35,15 +35,7 @@ from tracegen.console.commands import command, option_group
     add_progress_option,
     json_option("run.json"),
 )
-def predict(
-    trace: Path,
-    profile: str,
-    speed: dict[Tier, float],
-    output: Path,
-    *,
-    as_json: bool,
-    **flags: Any,
-) -> None:
+def predict(trace: Path, profile: str, speed: dict[Tier, float], output: Path, *, as_json: bool, **flags: Any) -> None:
     """Predict a replay from a profile (docs/predicting.md).
 
     Does no I/O. The plan, the workers and the load are those of `replayer run` with the same flags.

@@ -55,13 +55,7 @@ _BUDGET_S: Final = 120
     json_option("the profile"),
 )
 def profile(
-    output: Path,
-    tiers: tuple[Tier, ...] | None,
-    budget: float,
-    *,
-    as_json: bool,
-    force: bool,
-    **flags: Any,
+    output: Path, tiers: tuple[Tier, ...] | None, budget: float, *, as_json: bool, force: bool, **flags: Any
 ) -> None:
     """Measure this machine's tiers for `replayer predict`.
 
@@ -90,13 +84,7 @@ def profile(
     # A signal may come while a tier is open: it is asked for between phases.
     with INTERRUPTS.defer(), _show_progress() as progress:
         measured = measure_profile(
-            output.stem,
-            wanted,
-            settings,
-            float(budget),
-            progress,
-            screen.warn,
-            INTERRUPTS.check,
+            output.stem, wanted, settings, float(budget), progress, screen.warn, INTERRUPTS.check
         )
     save_profile(measured, output)
     # Read back: what is shown is what later predictions load.

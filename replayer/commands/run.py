@@ -51,15 +51,7 @@ if TYPE_CHECKING:
     add_progress_option,
     json_option("run.json of each trial"),
 )
-def run(
-    trace: Path,
-    output: Path,
-    repeat: int,
-    ranks: RankMode | None,
-    *,
-    as_json: bool,
-    **options: Any,
-) -> None:
+def run(trace: Path, output: Path, repeat: int, ranks: RankMode | None, *, as_json: bool, **options: Any) -> None:
     """Execute a trace on real tiers and log every move."""
     from replayer.run.console import RunConsole
     from replayer.run.mpi import ALONE, find_ranks
@@ -89,10 +81,7 @@ def run(
 
 
 def _resolve(
-    trace: Path,
-    mode: RankMode | None,
-    peers: "Ranks",
-    given: Mapping[str, Any],
+    trace: Path, mode: RankMode | None, peers: "Ranks", given: Mapping[str, Any]
 ) -> "tuple[Callable[..., Replay], ControlOptions]":
     """Return a function that makes the replay that the options ask for on this rank, and what they say of control."""
     from replayer.options.resolving import overlay_recipe, resolve_plan, resolve_settings

@@ -54,24 +54,14 @@ AXES: Final = (
         help="Rows of the table on the terminal at most; the file has them all.",
     ),
     click.option(
-        "--threads",
-        type=whole_number(1, 1024),
-        metavar="N",
-        help="Cells planned at a time.  [default: the CPU cores]",
+        "--threads", type=whole_number(1, 1024), metavar="N", help="Cells planned at a time.  [default: the CPU cores]"
     ),
     content="the settings, and a row per cell",
     heading="Table",
     example="--sort hit_rate --rows 10 -o grid.parquet",
     table="a row per cell, as .parquet",
 )
-def simulate(
-    trace: Path,
-    output: AnswerOutput,
-    sort: str | None,
-    rows: int,
-    threads: int | None,
-    **flags: Any,
-) -> None:
+def simulate(trace: Path, output: AnswerOutput, sort: str | None, rows: int, threads: int | None, **flags: Any) -> None:
     """Plan a trace for every combination of settings.
 
     --model, --gpu-mem-gb, --cpu-mem-gb, --storage-capacity-gb, --arrangement and --policy, and ttl
@@ -122,10 +112,7 @@ def _take_axes(flags: MutableMapping[str, Any]) -> dict[str, Sequence[object]]:
 
 
 def _plan(
-    trace: "Trace",
-    grid: "Sequence[GridCell]",
-    threads: int,
-    system: "AssumedSystem | None",
+    trace: "Trace", grid: "Sequence[GridCell]", threads: int, system: "AssumedSystem | None"
 ) -> "tuple[list[Cell], float]":
     """Plan the cells under a progress bar; return their rows, and the seconds the trace spans."""
     from replayer.questions.cells import CellPlanner
@@ -141,11 +128,7 @@ def _plan(
 
 
 def _describe_grid(
-    trace: "Trace",
-    grid: "Sequence[GridCell]",
-    cells: "Sequence[Cell]",
-    flags: Mapping[str, object],
-    span_s: float,
+    trace: "Trace", grid: "Sequence[GridCell]", cells: "Sequence[Cell]", flags: Mapping[str, object], span_s: float
 ) -> "SimulationInfo":
     """Return what the table records about itself."""
     from replayer.record.simulation import SIMULATION_VERSION, SimulationInfo, find_axes

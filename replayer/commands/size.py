@@ -73,11 +73,7 @@ _OWN_DEFAULTS: Final = {"cpu_mem_gb": "found", "storage_capacity_gb": "found", "
 @plan_options(_OWN_DEFAULTS)
 @config_options
 @answer_options(has_charts=True, content="the sizes found and what decides them")
-def size(
-    trace: Path,
-    output: AnswerOutput,
-    **flags: Any,
-) -> None:
+def size(trace: Path, output: AnswerOutput, **flags: Any) -> None:
     """Find the least DRAM and NVMe that reach a hit rate.
 
     Does no I/O. Finds both sizes, or one if --cpu-mem-gb or --storage-capacity-gb gives the other.

@@ -26,10 +26,7 @@ if TYPE_CHECKING:
     "Cases",
     "--case chat --trials 5 --flag duration=2m --dry-run",
     click.option(
-        "--trials",
-        type=whole_number(1, 1000),
-        metavar="N",
-        help="Replays of each case.  [default: the file's, else 3]",
+        "--trials", type=whole_number(1, 1000), metavar="N", help="Replays of each case.  [default: the file's, else 3]"
     ),
     click.option(
         "--flag",
@@ -39,11 +36,7 @@ if TYPE_CHECKING:
         help="An option of `replayer run` for all cases; overrides the file's.",
     ),
     click.option(
-        "--case",
-        "names",
-        multiple=True,
-        metavar="NAME",
-        help="Only the cases of this [[case]]; may be repeated.",
+        "--case", "names", multiple=True, metavar="NAME", help="Only the cases of this [[case]]; may be repeated."
     ),
     click.option("--dry-run", is_flag=True, help="Only print the cases."),
 )

@@ -1,10 +1,10 @@
 /* The compiled core: the declarations that its files share. docs/waterfall.md, docs/ordering.md and
- * docs/core.md describe what it does.
+ * docs/serving.md describe what it does.
  *
  * The files: heap.h, numbers.h (a set whose least number is found at once), memory.h, placement.c
  * (which tier holds which object), policies/ (which object is evicted), scheduler.c (which moves may
- * run, and when ops are due), devices.c (shared bandwidth on the virtual clock), planner.c (a plan
- * in some order), counting.c (counts of a plan), payload.c, extents.c, tiers.c, uring.c (I/O),
+ * run, and when ops are due), devices.c (shared bandwidth on the virtual clock), serving.c (an
+ * engine's scheduler on it), planner.c (a plan in some order), counting.c (counts of a plan), payload.c, extents.c, tiers.c, uring.c (I/O),
  * run.c (book-keeping of an execution), engine.c (workers on the real clock), stations.c and
  * prediction.c (an execution on the computed clock of a measured machine). Times are nanoseconds.
  * Indices of moves and ops are pool slots; -1: none.
@@ -140,6 +140,10 @@ typedef struct {
     int64_t admitted[TIERS], refused[TIERS];    /* offers to a tier with admit_touches above 1 */
     int64_t fetches[TIERS], fetches_refused[TIERS]; /* requests that asked, or could not ask */
     int64_t largest;            /* bytes of the largest object asked for */
+    /* of a serving engine: clock_ns: without the time in which it had nothing to do; held_ns: of
+     * that time, summed over the blocks that requests held */
+    int64_t steps, preemptions, clock_ns;
+    double held_ns;
 } Account;
 void placement_account(const Placement *p, Account *out);
 
@@ -236,19 +240,35 @@ int64_t devices_next(const Devices *d);                 /* time of the next even
 /* Returns the number of moves whose last transfer ended, and their ids. */
 int32_t devices_advance(Devices *d, int64_t now, int32_t *ended, int32_t most);
 
-/* ---- planner.c ---- */
-enum { BY_TRACE, BY_ROWS, BY_REFERENCE };
-typedef struct Planner Planner;
+/* ---- serving.c: a serving engine on the virtual clock (docs/serving.md). ---- */
+typedef struct {
+    int64_t block_tokens, gpu_blocks, cpu_blocks;
+    int64_t seqs, batched_tokens;           /* at most, in a step */
+    int64_t step_ns, tokens_per_s;
+    int64_t has_disk;                       /* flag: behind the CPU tier */
+    int64_t transfer_steps, read_steps, write_steps;    /* read, write: of the disk */
+} ServingRules;
+typedef struct Serving Serving;
 typedef struct { int64_t row, role, moves; } PlannedOp;
+Serving *serving_new(const Workload *workload, const ServingRules *rules, const Load *load);
+void serving_free(Serving *s);
+/* Take steps until about `most` more ops are decided; as planner_next. */
+int64_t serving_plan(Serving *s, int64_t most, const PlannedOp **ops, const PlannedMove **moves);
+void serving_account(const Serving *s, Account *out);
+
+/* ---- planner.c ---- */
+enum { BY_TRACE, BY_ROWS, BY_REFERENCE, BY_SERVING };
+typedef struct Planner Planner;
+/* `devices`: of a reference system; `serving`: of a serving engine, in place of `rules`. */
 Planner *planner_new(const Workload *workload, const Rules *rules, int64_t order,
                      const int32_t *rows, int64_t count, const Load *load, const Device *devices,
-                     int64_t workers);
+                     const ServingRules *serving, int64_t workers);
 void planner_free(Planner *p);
 /* Plan about `most` more ops; they and their moves are valid until the next call. Returns the
  * number of ops; 0: the plan is complete; -1: no op can proceed, which would be a defect;
  * OUT_OF_MEMORY. */
 int64_t planner_next(Planner *p, int64_t most, const PlannedOp **ops, const PlannedMove **moves);
-const Placement *planner_placement(const Planner *p);
+void planner_account(const Planner *p, Account *out);
 
 /* Write what the fingerprint covers of an op's move, seven numbers. Returns the next row. */
 static inline int64_t *write_row(int64_t *row, int64_t op_id, int64_t seq, const PlannedMove *m) {

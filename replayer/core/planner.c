@@ -5,7 +5,8 @@
 
 struct Planner {
     const Workload *ops;
-    Placement *placement;
+    Placement *placement;       /* NULL: a serving engine decides */
+    Serving *serving;
     int64_t order, at, count;
     const int32_t *rows;
     /* of a reference system */
@@ -21,7 +22,7 @@ struct Planner {
 
 Planner *planner_new(const Workload *workload, const Rules *rules, int64_t order,
                      const int32_t *rows, int64_t count, const Load *load, const Device *devices,
-                     int64_t workers) {
+                     const ServingRules *serving, int64_t workers) {
     Planner *volatile made = NULL;
     Attempt attempt;
     attempt_begin(&attempt);
@@ -31,7 +32,8 @@ Planner *planner_new(const Workload *workload, const Rules *rules, int64_t order
     }
     Planner *p = made = zeros(1, sizeof *p);
     p->ops = workload;
-    p->placement = passed_on(placement_new(workload, rules, order == BY_ROWS ? rows : NULL, count));
+    if (order == BY_SERVING) p->serving = passed_on(serving_new(workload, serving, load));
+    else p->placement = passed_on(placement_new(workload, rules, order == BY_ROWS ? rows : NULL, count));
     p->order = order;
     p->rows = rows;
     p->count = count;
@@ -52,6 +54,7 @@ Planner *planner_new(const Workload *workload, const Rules *rules, int64_t order
 void planner_free(Planner *p) {
     if (!p) return;
     placement_free(p->placement);
+    serving_free(p->serving);
     scheduler_free(p->scheduler);
     devices_free(p->devices);
     free(p->ended);
@@ -60,7 +63,10 @@ void planner_free(Planner *p) {
     free(p);
 }
 
-const Placement *planner_placement(const Planner *p) { return p->placement; }
+void planner_account(const Planner *p, Account *out) {
+    if (p->serving) serving_account(p->serving, out);
+    else placement_account(p->placement, out);
+}
 
 static PlannedMove *reserve_moves(Planner *p, int64_t count) {
     if (p->moves_used + count > p->moves_room)
@@ -133,6 +139,11 @@ int64_t planner_next(Planner *p, int64_t most, const PlannedOp **ops, const Plan
     Attempt attempt;
     attempt_begin(&attempt);
     if (setjmp(attempt.back)) return OUT_OF_MEMORY;
+    if (p->serving) {
+        int64_t count = serving_plan(p->serving, most, ops, moves);
+        attempt_end(&attempt);
+        return count;
+    }
     if (most > p->out_room) p->out_ops = grown(p->out_ops, &p->out_room, most, sizeof *p->out_ops);
     p->moves_used = p->out_count = 0;
     bool goes_on = true;

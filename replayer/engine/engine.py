@@ -74,12 +74,7 @@ class Engine(CompiledExecution):
         self._crash: BaseException | None = None
         self._delays = RunDelays()
 
-    def run(
-        self,
-        flush: Flush,
-        poll: Callable[[], None] = lambda: None,
-        every_s: float = POLL_S,
-    ) -> None:
+    def run(self, flush: Flush, poll: Callable[[], None] = lambda: None, every_s: float = POLL_S) -> None:
         """Execute the plan to its end, or until a limit or an exception ends the run.
 
         Args:

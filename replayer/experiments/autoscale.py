@@ -100,11 +100,7 @@ def _find_problem(better: set[str | None], mode: SearchMode) -> tuple[str, str] 
 
 
 def autoscale(
-    settings: SearchSettings,
-    metric: SearchMetric,
-    series: Series,
-    means: ReplayMeans,
-    report: Callable[[Step], object],
+    settings: SearchSettings, metric: SearchMetric, series: Series, means: ReplayMeans, report: Callable[[Step], object]
 ) -> Path:
     """Search, and write autoscale.json to the series' directory; return its path.
 

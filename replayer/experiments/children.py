@@ -28,10 +28,7 @@ class ChildFailedError(ToolError):
 
 
 def run_logged(
-    command: Sequence[str],
-    log: Path,
-    say: Callable[[str], object],
-    show: Callable[[Figures], object] = lambda _: None,
+    command: Sequence[str], log: Path, say: Callable[[str], object], show: Callable[[Figures], object] = lambda _: None
 ) -> int:
     """Run a command and append what it prints to a log; lines on stderr are also reported.
 
@@ -71,9 +68,7 @@ def run_logged(
 
 
 def report_lines(
-    output: Iterable[str],
-    say: Callable[[str], object],
-    show: Callable[[Figures], object],
+    output: Iterable[str], say: Callable[[str], object], show: Callable[[Figures], object]
 ) -> Iterator[str]:
     """Report lines of a child's stderr as they come; yield those that are not figures."""
     for line in output:

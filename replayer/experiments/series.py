@@ -109,13 +109,7 @@ class Series:
         InputError: the directory holds something else, or another process works there.
     """
 
-    def __init__(
-        self,
-        directory: Path,
-        settings: Mapping[str, object],
-        means: ReplayMeans,
-        screen: Screen,
-    ) -> None:
+    def __init__(self, directory: Path, settings: Mapping[str, object], means: ReplayMeans, screen: Screen) -> None:
         self.directory = directory
         self.screen = screen
         self.agenda = Agenda()

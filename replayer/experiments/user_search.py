@@ -70,10 +70,7 @@ class Search:
     """
 
     def __init__(
-        self,
-        measure: Measure,
-        limits: SearchLimits,
-        report: Callable[[Step], object] = lambda _step: None,
+        self, measure: Measure, limits: SearchLimits, report: Callable[[Step], object] = lambda _step: None
     ) -> None:
         self.steps: list[Step] = []
         self._measure = measure
@@ -120,10 +117,7 @@ class Search:
             unconfirmed = self._find_unconfirmed(bounds)
             if unconfirmed is None:
                 return self._conclude_users(target, bounds)
-            step = self._try(
-                unconfirmed.users,
-                lambda step: step.interval is not None and target.is_decided_by(step),
-            )
+            step = self._try(unconfirmed.users, lambda step: step.interval is not None and target.is_decided_by(step))
             self._decide(step, "confirm")
 
     def _find_bounds(self, target: Target) -> _Bounds:

@@ -51,11 +51,7 @@ class Sampler:
     """
 
     def __init__(
-        self,
-        device: str | None,
-        *,
-        own_io: bool = True,
-        run_delay_ns: Callable[[], int | None] = lambda: None,
+        self, device: str | None, *, own_io: bool = True, run_delay_ns: Callable[[], int | None] = lambda: None
     ) -> None:
         self._device = device
         self._own_io = own_io

@@ -6,12 +6,7 @@ _MODEL_BYTES = 2  # states of convolutions are of the model's type, fp16 or bf16
 _INDEXER_BLOCK = 128  # elements that share a scale of 4 bytes
 
 
-def attention(
-    heads: int,
-    head_dim: int,
-    window: int = 0,
-    kind: GroupKind | None = None,
-) -> LayerCache:
+def attention(heads: int, head_dim: int, window: int = 0, kind: GroupKind | None = None) -> LayerCache:
     """Return what attention keeps: a key and a value of `head_dim` elements per KV head.
 
     Args:
@@ -40,12 +35,7 @@ def latent_attention(latent: int, indexer_dim: int = 0) -> LayerCache:
 
 
 def delta_net(
-    key_heads: int,
-    key_dim: int,
-    value_heads: int,
-    value_dim: int,
-    kernel: int,
-    state_bytes: int,
+    key_heads: int, key_dim: int, value_heads: int, value_dim: int, kernel: int, state_bytes: int
 ) -> LayerCache:
     """Return what a gated delta net keeps (Qwen3-Next, Qwen3.5; Kimi's KDA).
 
@@ -70,14 +60,7 @@ def delta_net(
     )
 
 
-def mamba2(
-    heads: int,
-    head_dim: int,
-    groups: int,
-    state_size: int,
-    kernel: int,
-    state_bytes: int,
-) -> LayerCache:
+def mamba2(heads: int, head_dim: int, groups: int, state_size: int, kernel: int, state_bytes: int) -> LayerCache:
     """Return what a Mamba-2 layer keeps.
 
     The convolution keeps the last `kernel` − 1 inputs of x, B and C; the recurrence a matrix of

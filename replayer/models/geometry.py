@@ -124,12 +124,7 @@ class Model:
                 places.setdefault(cache, []).append(index)
         return tuple(KvGroup(cache, tuple(indices)) for cache, indices in places.items())
 
-    def sizes(
-        self,
-        dtype: str,
-        tensor_parallel: int = 1,
-        pipeline_parallel: int = 1,
-    ) -> "TokenBytes":
+    def sizes(self, dtype: str, tensor_parallel: int = 1, pipeline_parallel: int = 1) -> "TokenBytes":
         """Return the bytes that a rank of the largest pipeline stage stores.
 
         KV heads and heads of a state are divided among tensor-parallel ranks; a latent vector is

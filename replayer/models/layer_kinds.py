@@ -26,12 +26,7 @@ _KINDS: Final[Mapping[str, LayerKind]] = {
 }
 
 # Kinds by the letters in Nemotron-H's `hybrid_override_pattern`.
-_PATTERN_LETTERS: Final[Mapping[str, LayerKind]] = {
-    "M": "linear",
-    "*": "full",
-    "-": "nothing",
-    "E": "nothing",
-}
+_PATTERN_LETTERS: Final[Mapping[str, LayerKind]] = {"M": "linear", "*": "full", "-": "nothing", "E": "nothing"}
 
 # Keys of architectures whose cache is another than their other keys say.
 _UNKNOWN_KEYS: Final = {
@@ -49,12 +44,7 @@ _UNKNOWN_KEYS: Final = {
 }
 
 # Keys of states, which some of the layers have.
-_STATE_KEYS: Final = (
-    "linear_num_heads",
-    "linear_num_value_heads",
-    "mamba_d_state",
-    "mamba_num_heads",
-)
+_STATE_KEYS: Final = ("linear_num_heads", "linear_num_value_heads", "mamba_d_state", "mamba_num_heads")
 
 _ALL_SLIDE: Final = ("mistral", "mixtral", "phi3", "starcoder2")
 # Every n-th layer keeps all tokens, by model_type, in configs that do not say so.

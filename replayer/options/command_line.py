@@ -54,11 +54,7 @@ class Setting(click.Option):
         """Return what an error calls the option."""
         return f"'{self.spelling}'"
 
-    def consume_value(
-        self,
-        ctx: click.Context,
-        opts: Mapping[str, Any],
-    ) -> tuple[Any, ParameterSource]:
+    def consume_value(self, ctx: click.Context, opts: Mapping[str, Any]) -> tuple[Any, ParameterSource]:
         """Take the value; keep its text if it is to be passed on."""
         # Kept as typed: another process parses it again.
         value, source = super().consume_value(ctx, opts)
@@ -124,9 +120,7 @@ def _list_of(declared: Declared) -> tuple[click.ParamType[Any], str]:
 
 
 def plan_options(
-    defaults: Mapping[str, str] | None = None,
-    without: Collection[str] = (),
-    lists: Collection[str] = (),
+    defaults: Mapping[str, str] | None = None, without: Collection[str] = (), lists: Collection[str] = ()
 ) -> Decorator:
     """Return a decorator that adds the options of a plan to a command; see `group_options`."""
     own = ("placement", *without)

@@ -43,24 +43,12 @@ class ModelOptions(OptionTable):
         "NAME|FILE",
         shown="the trace's",
     )
-    kv_dtype: str = option(
-        "fp16",
-        "Data type of keys and values.",
-        Word(list(DTYPE_BYTES)),
-    )
+    kv_dtype: str = option("fp16", "Data type of keys and values.", Word(list(DTYPE_BYTES)))
     tensor_parallel: int = option(
-        1,
-        "GPUs that share the KV heads; bytes are those of one of them.",
-        whole_number(1),
-        "N",
-        rare=True,
+        1, "GPUs that share the KV heads; bytes are those of one of them.", whole_number(1), "N", rare=True
     )
     pipeline_parallel: int = option(
-        1,
-        "Stages that share the layers; bytes are those of the largest.",
-        whole_number(1),
-        "N",
-        rare=True,
+        1, "Stages that share the layers; bytes are those of the largest.", whole_number(1), "N", rare=True
     )
 
 
@@ -72,18 +60,10 @@ class CapacityOptions(OptionTable):
     example = "--cpu-mem-gb 64 --storage-capacity-gb 2TB"
 
     gpu_mem_gb: Gib = option(
-        0,
-        "GPU memory for KV: GiB, or 512M, 4G. 0: no gpu tier.",
-        EXACT_GIB,
-        "GIB",
-        shown="the trace's, else 0",
+        0, "GPU memory for KV: GiB, or 512M, 4G. 0: no gpu tier.", EXACT_GIB, "GIB", shown="the trace's, else 0"
     )
     cpu_mem_gb: Gib = option(
-        0,
-        "CPU memory for KV: GiB, or 512M, 4G. 0: no cpu tier.",
-        EXACT_GIB,
-        "GIB",
-        shown="the trace's, else 0",
+        0, "CPU memory for KV: GiB, or 512M, 4G. 0: no cpu tier.", EXACT_GIB, "GIB", shown="the trace's, else 0"
     )
     storage_capacity_gb: Gib = option(
         UNLIMITED,
@@ -161,19 +141,9 @@ class WorkOptions(OptionTable):
     heading = "What is replayed"
     example = "--users 50 --order reference:nvme-2"
 
-    users: int | None = option(
-        None,
-        "Only the trace's first N users.",
-        whole_number(1),
-        "N",
-        shown="all",
-    )
+    users: int | None = option(None, "Only the trace's first N users.", whole_number(1), "N", shown="all")
     cycles: int = option(
-        1,
-        "Times that the trace is replayed in a row, each time with new keys.",
-        whole_number(1),
-        "N",
-        rare=True,
+        1, "Times that the trace is replayed in a row, each time with new keys.", whole_number(1), "N", rare=True
     )
     decode: Decode = option(
         "none",
@@ -228,12 +198,7 @@ class LoadOptions(OptionTable):
         one_of(PaceKind),
         shown="the trace's, else closed",
     )
-    speedup: float = option(
-        1.0,
-        "Divide the trace's times and pauses by this.",
-        Quantity(PLAIN),
-        "FACTOR",
-    )
+    speedup: float = option(1.0, "Divide the trace's times and pauses by this.", Quantity(PLAIN), "FACTOR")
     token_ms: float = option(
         0.0,
         "Time to generate a token: milliseconds, or 2s, 500us.",
@@ -242,11 +207,7 @@ class LoadOptions(OptionTable):
         shown="the trace's, else 0",
     )
     prefill_tok_s: float | None = option(
-        None,
-        "Tokens per second at which new or missed KV is computed.",
-        Quantity(PLAIN),
-        "RATE",
-        shown="at once",
+        None, "Tokens per second at which new or missed KV is computed.", Quantity(PLAIN), "RATE", shown="at once"
     )
     request_depth: int | None = option(
         None,

@@ -43,12 +43,7 @@ class PlannedTrace:
         return pl.DataFrame(pa.concat_tables(tables)) if tables else pl.DataFrame()
 
 
-def plan_trace(
-    trace: Path | str | Trace,
-    *,
-    advance: Advance = lambda _ops: None,
-    **settings: Any,
-) -> PlannedTrace:
+def plan_trace(trace: Path | str | Trace, *, advance: Advance = lambda _ops: None, **settings: Any) -> PlannedTrace:
     """Plan a trace without any I/O on a tier.
 
     Args:

@@ -174,8 +174,8 @@ def _gib(size: int) -> Decimal:
 
 def _order(run: Path, order: OrderInfo) -> Order:
     """Return the order of the run; that of a live run, or of another run, is in its log."""
-    if order.kind == "trace":
-        return Order()
+    if order.kind in ("trace", "engine"):
+        return Order(order.kind, order.name, otherwise=Order())
     if order.kind == "reference":
         return make_reference(str(order.name), order.profile)
     return read_order(run)

@@ -11,10 +11,10 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from replayer.arrangements.arrangement import Arrangement
 from replayer.arrangements.choosing import choose_arrangement
 from replayer.models.known import MODELS, find_model
 from replayer.options.groups import Options, make_options
-from replayer.options.plan_groups import WorkOptions
 from replayer.options.run_groups import DeviceOptions, SpanOptions
 from replayer.options.settings import Settings, choose_request_bytes
 from replayer.options.types import UNLIMITED
@@ -84,11 +84,7 @@ def resolve_demand(trace: Trace, options: Options) -> Demand:
     )
 
 
-def resolve_plan(
-    trace: Trace,
-    options: Options,
-    part: tuple[int, int] = (0, 1),
-) -> tuple[str, PlanOptions]:
+def resolve_plan(trace: Trace, options: Options, part: tuple[int, int] = (0, 1)) -> tuple[str, PlanOptions]:
     """Return the model's name and the options of a plan.
 
     Args:
@@ -107,26 +103,51 @@ def resolve_plan(
     room = options.capacity
     gpu, cpu, nvme = (Decimal(str(gib)) for gib in (room.gpu_mem_gb, room.cpu_mem_gb, room.storage_capacity_gb))
     own = (rules.policy, rules.ttl, rules.chunk_tokens)
+    arrangement = choose_arrangement(rules.arrangement, *own, promote=rules.promote)
+    order = _resolve_order(trace, options, arrangement, demand.pace)
     sharding = (chosen.tensor_parallel, chosen.pipeline_parallel)
-    return model.name, PlanOptions(
+    resolved = PlanOptions(
         bytes_per_token=model.sizes(chosen.kv_dtype, *sharding),
         capacity_gib=(gpu, cpu, None if nvme == UNLIMITED else nvme),
         headroom=Decimal(str(room.headroom)),
-        arrangement=choose_arrangement(rules.arrangement, *own, promote=rules.promote),
+        arrangement=arrangement,
         lookup=rules.lookup,
         selection=Selection(work.decode, work.users, part, work.cycles),
-        order=_resolve_order(work, demand.pace),
+        order=order,
         demand=demand,
     )
+    if work.order == "engine" and resolved.order.kind != "engine":
+        obstacle = resolved.order.instead or f"{arrangement.name} has no scheduler"
+        remedy = "pass `engine=vllm`, a trace of blocks, `gpu_mem_gb`, and `cpu_mem_gb` or no nvme; or another order"
+        raise InputError(obstacle, remedy, subject="engine", setting="order")
+    return model.name, _pace_as_engine(resolved)
 
 
-def _resolve_order(work: WorkOptions, pace: Pace) -> Order:
+def _pace_as_engine(options: PlanOptions) -> PlanOptions:
+    """Let requests take as long as the engine's steps do, unless they are given times of their own."""
+    scheduler, pace = options.arrangement.scheduler, options.demand.pace
+    if options.order.kind != "engine" or scheduler is None or pace.kind == "asap" or pace.takes_time:
+        return options
+    # Else a replay without these times would wait for the plan's order, which has them.
+    pace = replace(pace, token_ms=scheduler.step_ms, prefill_tok_s=scheduler.tokens_per_s)
+    return replace(options, demand=replace(options.demand, pace=pace))
+
+
+def _resolve_order(trace: Trace, options: Options, arrangement: Arrangement, pace: Pace) -> Order:
+    work = options.work
     # A live placement decides in the order in which ops come to be dispatched.
-    if work.placement != "live":
+    if work.placement == "live":
+        if work.order is not None:
+            raise InputError("has an order of its own", "leave `order` out", setting="placement")
+        return Order("live")
+    if work.order not in (None, "engine"):
         return parse_order(work.order, pace)
-    if work.order is not None:
-        raise InputError("has an order of its own", "leave `order` out", setting="placement")
-    return Order("live")
+    usual = parse_order(None, pace)
+    if arrangement.scheduler is None:
+        return usual
+    if not (trace.metadata.block_tokens and trace.metadata.prefix_chained):
+        return replace(usual, instead="the trace is not one of blocks")
+    return Order("engine", arrangement.name, otherwise=usual)
 
 
 def resolve_settings(options: Options, demand: Demand) -> Settings:
@@ -182,10 +203,7 @@ def resolve_io(devices: DeviceOptions, workers: int) -> tuple[BlockIO, tuple[str
     depth = devices.io_depth
     if devices.io_engine == "psync" and depth > 1:
         raise InputError(
-            "psync makes one request at a time",
-            "pass `io_engine=uring`",
-            setting="io_depth",
-            subject=depth,
+            "psync makes one request at a time", "pass `io_engine=uring`", setting="io_depth", subject=depth
         )
     # Several requests in flight need io_uring: psync waits for each.
     wants_uring = devices.io_engine == "uring" or (devices.io_engine == "auto" and depth > 1)

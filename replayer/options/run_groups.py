@@ -52,10 +52,7 @@ class SpanOptions(OptionTable):
         rare=True,
     )
     ops: int | None = option(
-        None,
-        "Replay only the plan's first N ops: the same work on every system.",
-        whole_number(1),
-        "N",
+        None, "Replay only the plan's first N ops: the same work on every system.", whole_number(1), "N"
     )
     warmup: tuple[int, float, bool] = option(
         (0, 0.0, False),
@@ -97,9 +94,7 @@ class DeviceOptions(OptionTable):
         "DIR",
     )
     verify: Verify = option(
-        "stamps",
-        "What to check of bytes read. off: nothing. stamps: sectors' stamps. full: each byte.",
-        one_of(Verify),
+        "stamps", "What to check of bytes read. off: nothing. stamps: sectors' stamps. full: each byte.", one_of(Verify)
     )
     layout: Layout = option(
         "files",
@@ -115,12 +110,7 @@ class DeviceOptions(OptionTable):
         shown="1M; less with many workers",
         rare=True,
     )
-    io_depth: int = option(
-        1,
-        "I/O requests of one object in flight at most.",
-        whole_number(1, 64),
-        "N",
-    )
+    io_depth: int = option(1, "I/O requests of one object in flight at most.", whole_number(1, 64), "N")
     io_engine: IoEngine = option(
         "auto",
         "How I/O requests are made. auto: uring if `io_depth` is more than 1, else psync."
@@ -135,9 +125,7 @@ class DeviceOptions(OptionTable):
         one_of(Direct),
     )
     fsync: Fsync = option(
-        "none",
-        "When a write ends. none: when the system has the data. data: when the device has it.",
-        one_of(Fsync),
+        "none", "When a write ends. none: when the system has the data. data: when the device has it.", one_of(Fsync)
     )
     throttle: "tuple[tuple[Tier, Throttle], ...]" = option(
         (),
@@ -147,10 +135,7 @@ class DeviceOptions(OptionTable):
         "TIER=MIB_PER_S[,LATENCY]",
     )
     gpu_device: str = option(
-        "cuda",
-        "GPU by PyTorch's name for it; cpu emulates one, for tests.",
-        click.STRING,
-        "DEVICE",
+        "cuda", "GPU by PyTorch's name for it; cpu emulates one, for tests.", click.STRING, "DEVICE"
     )
     gpu_read: GpuRead = option(
         "host",
@@ -158,11 +143,7 @@ class DeviceOptions(OptionTable):
         one_of(GpuRead),
         rare=True,
     )
-    gds: bool = option(
-        False,
-        "Move data between the nvme tier's files and GPU memory by GPUDirect Storage.",
-        rare=True,
-    )
+    gds: bool = option(False, "Move data between the nvme tier's files and GPU memory by GPUDirect Storage.", rare=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,23 +170,8 @@ class ControlOptions(OptionTable):
         rare=True,
     )
     max_errors: int = option(
-        100,
-        "Failed moves that a run survives; one more stops it.",
-        whole_number(0),
-        "N",
-        rare=True,
+        100, "Failed moves that a run survives; one more stops it.", whole_number(0), "N", rare=True
     )
-    keep_cache: bool = option(
-        False,
-        "Keep the run's cache files.",
-        rare=True,
-    )
-    clean: bool = option(
-        False,
-        "Remove what killed runs left in the cache directory.",
-        rare=True,
-    )
-    force: bool = option(
-        False,
-        "Replace the run directory if it exists.",
-    )
+    keep_cache: bool = option(False, "Keep the run's cache files.", rare=True)
+    clean: bool = option(False, "Remove what killed runs left in the cache directory.", rare=True)
+    force: bool = option(False, "Replace the run directory if it exists.")

@@ -10,15 +10,7 @@ import click
 
 from replayer.machine.reserve import Reserve
 from replayer.record.options import split_tier
-from tracegen.console.command_line import (
-    BYTES,
-    GIB,
-    MIB_S,
-    MICROSECONDS,
-    SECONDS,
-    Quantity,
-    Unit,
-)
+from tracegen.console.command_line import BYTES, GIB, MIB_S, MICROSECONDS, SECONDS, Quantity, Unit
 from tracegen.console.commands import Word
 
 if TYPE_CHECKING:  # replayer.tiers loads every backend

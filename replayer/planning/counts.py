@@ -19,17 +19,7 @@ from replayer.bindings.compiled import (
     call,
     reference,
 )
-from replayer.planning.moves import (
-    BYPASS,
-    COPY,
-    DEMOTE,
-    DROP,
-    HIT,
-    MISS,
-    PROMOTE,
-    STORE,
-    Stretch,
-)
+from replayer.planning.moves import BYPASS, COPY, DEMOTE, DROP, HIT, MISS, PROMOTE, STORE, Stretch
 from replayer.planning.plan_hash import PlanHash
 from replayer.planning.workload import Workload
 from replayer.record.options import TIERS, By
@@ -105,20 +95,14 @@ class PlanCounts:
     """
 
     def __init__(
-        self,
-        workload: Workload,
-        minutes: Minutes | None = None,
-        part_of: NDArray[np.uint8] | None = None,
+        self, workload: Workload, minutes: Minutes | None = None, part_of: NDArray[np.uint8] | None = None
     ) -> None:
         self.minutes = minutes
         self.bytes = np.zeros((_PARTS, minutes.count if minutes else 0, 2, len(TIERS)), np.int64)
         self.account = AccountStruct()
         self._workload = workload
         # Compiled code keeps pointers to these.
-        self._flags = (
-            np.zeros(workload.requests + 1, np.uint8),
-            np.zeros(workload.keys + 1, np.uint8),
-        )
+        self._flags = (np.zeros(workload.requests + 1, np.uint8), np.zeros(workload.keys + 1, np.uint8))
         self._part_of = part_of
         request, key = map(address, self._flags)
         self._struct = CounterStruct(
@@ -223,6 +207,8 @@ def _by_pair(counts: Numbers) -> PairCounts:
         gpu_cpu=int(counts[0, 1]),
         gpu_nvme=int(counts[0, 2]),
         cpu_nvme=int(counts[1, 2]),
+        cpu_gpu=int(counts[1, 0]) or msgspec.UNSET,
+        nvme_cpu=int(counts[2, 1]) or msgspec.UNSET,
     )
 
 

@@ -45,13 +45,7 @@ Rows = NDArray[np.int64]
 Flush = Callable[[Records, dict[int, str], Rows], None]
 
 
-def make_settings(
-    plan: Plan,
-    verify: Verify,
-    chunk: int,
-    window: PlanWindow,
-    span: Span,
-) -> EngineSettings:
+def make_settings(plan: Plan, verify: Verify, chunk: int, window: PlanWindow, span: Span) -> EngineSettings:
     """Return the settings of an execution as compiled code reads them.
 
     Args:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from replayer.bindings.compiled import DeviceStruct
 from replayer.planning.pace import Pace
+from replayer.planning.workload import Workload
 from replayer.record.columns import ORDERED_PLAN_VERSION, PLAN_VERSION
 from replayer.record.conditions import OrderInfo, Tier
 from replayer.record.options import TIERS
@@ -62,17 +63,21 @@ class Order:
     """The sequence in which a plan decides ops.
 
     Attributes:
-        kind: `trace`; `reference`; `run`: that of an earlier run; `live`: decided during the
-            replay.
-        name: name of the reference, or directory of the run.
+        kind: `trace`; `reference`; `engine`: that of the arrangement's scheduler; `run`: that of an
+            earlier run; `live`: decided during the replay.
+        name: name of the reference or engine, or directory of the run.
         devices: devices of the reference: gpu, cpu and nvme.
         op_ids: ops of the run in its order, shape (ops,).
+        otherwise: of `engine`: the order of plans that its scheduler cannot make.
+        instead: why it is not the engine's.
     """
 
-    kind: Literal["trace", "reference", "run", "live"] = "trace"
+    kind: Literal["trace", "reference", "engine", "run", "live"] = "trace"
     name: str | None = None
     devices: tuple[Device, Device, Device] | None = None
     op_ids: NDArray[np.int64] | None = None
+    otherwise: "Order | None" = None
+    instead: str | None = None
 
     def structs(self) -> "ctypes.Array[DeviceStruct] | None":
         """Return the devices as compiled code reads them; None without devices."""
@@ -115,7 +120,7 @@ def parse_order(text: str | None, pace: Pace) -> Order:
         return read_order(Path(text))
     raise InputError(
         "is neither an order nor a run directory",
-        "pass trace, reference, reference:NAME|FILE, or the directory of a run",
+        "pass trace, engine, reference, reference:NAME|FILE, or the directory of a run",
         subject=text,
         setting="order",
     )
@@ -174,3 +179,37 @@ def read_order(path: Path) -> Order:
     if not np.array_equal(position[kept], np.arange(kept.sum())):
         raise InputError("its log lacks ops", "name a run that ended", subject=path, setting="order")
     return Order("run", str(path), op_ids=op_id[kept])
+
+
+def find_rows(order: Order, workload: Workload, *, is_closed: bool) -> NDArray[np.int32] | None:
+    """Return the rows of a workload in the order of a run, shape (ops,); None: it is not a run's.
+
+    Args:
+        order: of the plan.
+        workload: the selected ops of the trace.
+        is_closed: whether users ask only when they have their answer.
+
+    Raises:
+        InputError: the run executed other ops, or its users asked earlier.
+    """
+    if order.op_ids is None:
+        return None
+    op_ids = workload.op_ids()
+    # op_ids ascend in a workload.
+    rows = np.searchsorted(op_ids, order.op_ids)
+    is_known = not len(rows) or rows.max() < len(op_ids)
+    if not is_known or not np.array_equal(op_ids[rows], order.op_ids):
+        raise InputError(
+            "it executed ops that this trace, or this selection of its ops, does not have",
+            "name the trace that the run replayed, and select the same ops",
+            subject=order.name,
+            setting="order",
+        )
+    if is_closed and not workload.has_whole_requests(rows):
+        raise InputError(
+            "users in it ask again before they have their answer, unlike with `pace=closed`",
+            "pass the pace of that run",
+            subject=order.name,
+            setting="order",
+        )
+    return rows.astype(np.int32)

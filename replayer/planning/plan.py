@@ -8,7 +8,7 @@ and no randomness.
 import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Final
 
@@ -18,21 +18,14 @@ from numpy.typing import NDArray
 from replayer.arrangements.arrangement import WATERFALL, Arrangement
 from replayer.arrangements.rules import Usable, make_rules
 from replayer.bindings import compiled
-from replayer.bindings.compiled import (
-    PLANNED,
-    PLANNED_OP,
-    AccountStruct,
-    Rules,
-    address,
-    call,
-    view,
-)
+from replayer.bindings.compiled import PLANNED, PLANNED_OP, AccountStruct, Rules, ServingStruct, address, call, view
 from replayer.models.geometry import TokenBytes
 from replayer.planning.counts import PlanCounts, PlanSummary
 from replayer.planning.moves import Stretch
-from replayer.planning.order import Order
+from replayer.planning.order import Order, find_rows
 from replayer.planning.pace import Demand, Pace
 from replayer.planning.plan_hash import PlanHash
+from replayer.planning.serving import check_longest_request, find_serving_obstacle, make_serving_rules
 from replayer.planning.trace_selection import OpSource, Selection
 from replayer.planning.workload import Workload
 from replayer.record.columns import ARRANGED_PLAN_VERSION, CHECKPOINT_OPS
@@ -45,7 +38,7 @@ MAX_WAIT_NS: Final = 1 << 60  # 36 years: the clock counts in 63 bits
 _GIB: Final = 2**30
 # Bytes then stay within 63 bits.
 _MAX_CAPACITY_GIB: Final = 2**33
-_ORDER_CODES: Final = {"trace": 0, "run": 1, "reference": 2}
+_ORDER_CODES: Final = {"trace": 0, "run": 1, "reference": 2, "engine": 3}
 _CAPACITY_SETTINGS: Final = ("gpu_mem_gb", "cpu_mem_gb", "storage_capacity_gb")
 
 
@@ -56,10 +49,9 @@ Look = Callable[[Stretch, NDArray[np.int64], NDArray[np.int64]], object]
 _planner_new = call("planner_new")
 _planner_free = call("planner_free")
 _planner_next = call("planner_next")
-_planner_placement = call("planner_placement")
+_planner_account = call("planner_account")
 _placement_new = call("placement_new")
 _placement_free = call("placement_free")
-_placement_account = call("placement_account")
 
 
 @dataclass(frozen=True)
@@ -109,10 +101,12 @@ class PlanOptions:
                     setting=setting,
                 )
         if not any(size is None or size for size in self.usable()):
-            raise InputError(
-                "no tier has any room",
-                "give one with `cpu_mem_gb` or `storage_capacity_gb`",
-            )
+            raise InputError("no tier has any room", "give one with `cpu_mem_gb` or `storage_capacity_gb`")
+        usual = self.order.otherwise
+        if usual and (obstacle := find_serving_obstacle(self.arrangement, self.usable(), self.lookup)):
+            object.__setattr__(self, "order", replace(usual, instead=obstacle))
+        rules = self.arrangement.with_scheduler(serves=self.order.kind == "engine")
+        object.__setattr__(self, "arrangement", rules)
         self.arrangement.check_order(is_known=self.order.kind in ("trace", "run"))
 
     @property
@@ -156,10 +150,11 @@ class Plan:
         capacity: bytes of each tier with the headroom.
         lookup: `independent` or `contiguous`, as given or by the trace.
         workload: the ops that are replayed; the trace is read if the caller does not have them.
+        serving: the rules of the serving engine as compiled code reads them; None: there is none.
 
     Raises:
-        InputError: the trace breaks an invariant, its waits exceed the clock, or the order of a run
-            does not fit the trace.
+        InputError: the trace breaks an invariant, its waits exceed the clock, the order of a run
+            does not fit the trace, or gpu cannot hold the longest request of a serving engine.
     """
 
     def __init__(self, trace: OpSource, options: PlanOptions, workload: Workload | None = None) -> None:
@@ -171,7 +166,10 @@ class Plan:
         sizing = (options.bytes_per_token, options.arrangement)
         self.workload = workload or Workload(trace, options.selection, *sizing)
         self._check_waits(options.demand.pace)
-        self._rows = self._rows_of_run() if options.order.kind == "run" else None
+        self.serving = self._serving_rules()
+        # A user's requests must be whole: one would wait for the one before it, and that one for it.
+        is_closed = options.demand.pace.kind == "closed"
+        self._rows = find_rows(options.order, self.workload, is_closed=is_closed)
 
     @property
     def ops(self) -> int:
@@ -191,30 +189,15 @@ class Plan:
                 subject=self.trace.path,
             )
 
-    def _rows_of_run(self) -> NDArray[np.int32]:
-        order = self.options.order
-        assert order.op_ids is not None, "the order of a run has op_ids"
-        op_ids = self.workload.op_ids()
-        # op_ids ascend in a workload.
-        rows = np.searchsorted(op_ids, order.op_ids)
-        is_known = not len(rows) or rows.max() < len(op_ids)
-        if not is_known or not np.array_equal(op_ids[rows], order.op_ids):
-            raise InputError(
-                "it executed ops that this trace, or this selection of its ops, does not have",
-                "name the trace that the run replayed, and select the same ops",
-                subject=order.name,
-                setting="order",
-            )
-        # Else a request would wait for the one before it, and that one, by the order, for this one.
-        is_closed = self.options.demand.pace.kind == "closed"
-        if is_closed and not self.workload.has_whole_requests(rows):
-            raise InputError(
-                "users in it ask again before they have their answer, unlike with `pace=closed`",
-                "pass the pace of that run",
-                subject=order.name,
-                setting="order",
-            )
-        return rows.astype(np.int32)
+    def _serving_rules(self) -> ServingStruct | None:
+        scheduler = self.options.arrangement.scheduler
+        if self.options.order.kind != "engine" or scheduler is None:
+            return None
+        tokens = self.trace.metadata.block_tokens or 1
+        size = self.options.bytes_per_token.object_bytes(np.array([tokens]))[0]
+        rules = make_serving_rules(scheduler, self.usable, tokens, int(size))
+        check_longest_request(self.workload, rules, int(size) / float(self.options.headroom), self.trace.path)
+        return rules
 
     def rules(self) -> Rules:
         """Return the rules of placement as compiled code reads them."""
@@ -238,10 +221,7 @@ class Plan:
         return int(_placement_new(workload, compiled.reference(self.rules()), None, 0))
 
     def simulate(
-        self,
-        advance: Advance = lambda _ops: None,
-        looks: Sequence[Look] = (),
-        counts: PlanCounts | None = None,
+        self, advance: Advance = lambda _ops: None, looks: Sequence[Look] = (), counts: PlanCounts | None = None
     ) -> PlanSummary:
         """Plan the whole trace and summarise it. A plan can be simulated any number of times.
 
@@ -271,11 +251,7 @@ class Plan:
         counts.account = planner.account()
         return PlanSummary.of(counts, fingerprint)
 
-    def count(
-        self,
-        counts: PlanCounts,
-        advance: Advance = lambda _ops: None,
-    ) -> PlanCounts:
+    def count(self, counts: PlanCounts, advance: Advance = lambda _ops: None) -> PlanCounts:
         """Plan the whole trace, and return its counts, without a fingerprint.
 
         Args:
@@ -327,6 +303,7 @@ class Planner:
             len(rows) if rows is not None else plan.workload.ops,
             compiled.reference(self._load),
             compiled.reference(self._devices) if self._devices is not None else None,
+            compiled.reference(plan.serving) if plan.serving is not None else None,
             demand.workers,
         )
 
@@ -334,12 +311,13 @@ class Planner:
         """Yield the plan in stretches of about `ops_at_once` ops, each valid until the next one."""
         ops = ctypes.c_void_p()
         moves = ctypes.c_void_p()
-        while count := _planner_next(
-            self.handle,
-            ops_at_once,
-            ctypes.byref(ops),
-            ctypes.byref(moves),
-        ):
+        while count := _planner_next(self.handle, ops_at_once, ctypes.byref(ops), ctypes.byref(moves)):
+            if count < 0 and self._plan.serving is not None:
+                raise InputError(
+                    "its requests push each other's blocks out of cpu for ever",
+                    "pass `cpu_mem_gb` with room for the longest prompts",
+                    subject=self._plan.trace.path,
+                )
             assert count > 0, "the reference system cannot go on: this is a defect of the replayer"
             planned = view(ops.value, count, PLANNED_OP)
             yield Stretch(planned, view(moves.value, int(planned["moves"].sum()), PLANNED))
@@ -347,7 +325,7 @@ class Planner:
     def account(self) -> AccountStruct:
         """Return the placement's account of its tiers up to the last stretch."""
         account = AccountStruct()
-        _placement_account(_planner_placement(self.handle), compiled.reference(account))
+        _planner_account(self.handle, compiled.reference(account))
         return account
 
     def __del__(self) -> None:

@@ -21,12 +21,7 @@ class PlanHash:
         self._hash = hashlib.sha256(version.to_bytes(8, "little"))
         self.checkpoints: list[str] = []
 
-    def update(
-        self,
-        rows: NDArray[np.int64],
-        blocks: NDArray[np.int64],
-        ends: NDArray[np.int64],
-    ) -> None:
+    def update(self, rows: NDArray[np.int64], blocks: NDArray[np.int64], ends: NDArray[np.int64]) -> None:
         """Add ops in plan order.
 
         Args:

@@ -22,12 +22,7 @@ _SCHEMA: Final = pa.schema(_FIELDS, metadata=LOG_SCHEMA.metadata)
 _FINGERPRINTED: Final = ("op_id", "seq", "move", "key", "from_tier", "to_tier", "size_bytes")
 
 
-def tabulate(
-    workload: Workload,
-    stretch: Stretch,
-    positions: NDArray[np.int64],
-    moves: NDArray[np.int64],
-) -> pa.Table:
+def tabulate(workload: Workload, stretch: Stretch, positions: NDArray[np.int64], moves: NDArray[np.int64]) -> pa.Table:
     """Return the moves of a stretch as a table with the columns PLANNED_COLUMNS.
 
     Args:

@@ -9,15 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replayer.arrangements.arrangement import WATERFALL, Arrangement
-from replayer.bindings.compiled import (
-    TRACE_KEY,
-    TRACE_OP,
-    TRACE_REQUEST,
-    WorkloadStruct,
-    address,
-    call,
-    reference,
-)
+from replayer.bindings.compiled import TRACE_KEY, TRACE_OP, TRACE_REQUEST, WorkloadStruct, address, call, reference
 from replayer.models.geometry import TokenBytes
 from replayer.planning.pace import Pace
 from replayer.planning.trace_selection import OpSource, Selection
@@ -54,11 +46,7 @@ class Workload:
     """
 
     def __init__(
-        self,
-        trace: OpSource,
-        selection: Selection,
-        bytes_per_token: TokenBytes,
-        arrangement: Arrangement = WATERFALL,
+        self, trace: OpSource, selection: Selection, bytes_per_token: TokenBytes, arrangement: Arrangement = WATERFALL
     ) -> None:
         most_ops = _count_ops(trace, selection)
         self.ops = 0
@@ -88,9 +76,7 @@ class Workload:
         highest_key, highest_request = (int(batch[name].max(initial=-1)) for name in ("key", "request_id"))
         if max(highest_key, highest_request) > _MAX_NUMBER:
             raise InputError(
-                f"it has more than {_MAX_NUMBER:,} keys or requests",
-                "replay a slice of it",
-                subject=trace.path,
+                f"it has more than {_MAX_NUMBER:,} keys or requests", "replay a slice of it", subject=trace.path
             )
         self._key = _grow(self._key, highest_key)
         self._request = _grow(self._request, highest_request)
@@ -199,6 +185,20 @@ class Workload:
         """
         times = self._request["time_ns"]
         return np.where(self._request["count"] > 0, times, times.max(initial=0))
+
+    def longest_request(self, block_tokens: int) -> tuple[int, int]:
+        """Return the request that needs the most blocks while a serving engine runs it, and how many.
+
+        Its prompt needs them and its answer, but for the last token, which is not computed.
+        """
+        is_prefill = self._op["phase"] == ENUMS["phase"].index("prefill")
+        is_prompt = is_prefill & (self._op["op"] != ENUMS["op"].index("delete"))
+        tokens = np.zeros(self.requests, np.int64)
+        for counted in (np.where(is_prompt, self._op["tokens"], 0), self._op["new_tokens"]):
+            sums = np.bincount(self._op["request"], weights=counted, minlength=self.requests)
+            tokens += np.maximum(sums, 1).astype(np.int64)
+        longest = int(tokens.argmax()) if len(tokens) else 0
+        return longest, -(-(int(tokens.max(initial=2)) - 1) // block_tokens)
 
     def total_wait_ns(self, pace: Pace) -> float:
         """Return the time in ns that all requests take one after the other, without any I/O.

@@ -89,13 +89,7 @@ class ProfileConditions:
 
 # What replays are assumed to have if the profile was not measured
 _OF_DATA_SHEETS: Final = ProfileConditions(
-    layout="files",
-    direct=True,
-    io_bytes=1 << 20,
-    io_depth=1,
-    io_engine="psync",
-    fsync="none",
-    verify="stamps",
+    layout="files", direct=True, io_bytes=1 << 20, io_depth=1, io_engine="psync", fsync="none", verify="stamps"
 )
 
 

@@ -39,10 +39,7 @@ def check_range(plan: Plan, profile: Profile) -> list[Warning]:
                 subject=profile.name,
                 setting="profile",
             )
-        texts = (
-            *_check_sizes(plan, profile, tier, found),
-            *_check_load(plan, profile, tier, found),
-        )
+        texts = (*_check_sizes(plan, profile, tier, found), *_check_load(plan, profile, tier, found))
         warnings += [Warning(kind="outside the profile", text=text) for text in texts]
     return warnings
 

@@ -17,14 +17,7 @@ from replayer.prediction.profile import Profile, ProfileConditions, ThrottleLimi
 from replayer.profiling.cells import find_medians
 from replayer.profiling.rig import SMALLEST, Rig
 from replayer.profiling.rounds import DRIVE, CellSeries, Findings, ShowRun
-from replayer.profiling.tier_fit import (
-    compare_cells,
-    compute_rate,
-    find_error,
-    fit_cpu,
-    fit_tier,
-    limit_rate,
-)
+from replayer.profiling.tier_fit import compare_cells, compute_rate, find_error, fit_cpu, fit_tier, limit_rate
 from replayer.record.conditions import Tier
 from replayer.tiers import cache_dir, gpu
 from tracegen.errors import InputError, ToolError
@@ -90,10 +83,7 @@ def measure_profile(
 
 
 def fit_profile(
-    name: str,
-    conditions: ProfileConditions,
-    facts: Mapping[str, str | int | float],
-    findings: Findings,
+    name: str, conditions: ProfileConditions, facts: Mapping[str, str | int | float], findings: Findings
 ) -> tuple[Profile, list[str]]:
     """Return the profile that fits what was measured, and warnings.
 
@@ -120,15 +110,7 @@ def fit_profile(
         if warning:
             warnings.append(warning)
     cells = [cell for tier, one in tiers.items() for cell in compare_cells(one, tier, rounds)]
-    profile = Profile(
-        name,
-        "measured",
-        cpu,
-        tiers,
-        conditions=conditions,
-        machine=machine,
-        cells=tuple(cells),
-    )
+    profile = Profile(name, "measured", cpu, tiers, conditions=conditions, machine=machine, cells=tuple(cells))
     return profile, warnings
 
 

@@ -60,13 +60,7 @@ def choose_phase_s(budget_s: float, cells: int) -> float:
     return min(high, max(low, budget_s / _PHASES / (ROUNDS * cells)))
 
 
-def choose_phases(
-    cell: Cell,
-    guess: Seconds,
-    room: int,
-    phase_s: float,
-    budget_s: float,
-) -> Phases | None:
+def choose_phases(cell: Cell, guess: Seconds, room: int, phase_s: float, budget_s: float) -> Phases | None:
     """Return how many ops a cell gets; None: it needs too much room or time, and is left out.
 
     Args:
@@ -125,13 +119,7 @@ class CellSeries:
         progress: is told before each run.
     """
 
-    def __init__(
-        self,
-        rig: Rig,
-        room: Mapping[Tier, int],
-        budget_s: float,
-        progress: ShowRun,
-    ) -> None:
+    def __init__(self, rig: Rig, room: Mapping[Tier, int], budget_s: float, progress: ShowRun) -> None:
         self._rig = rig
         self._room = room
         self._budget_s = budget_s

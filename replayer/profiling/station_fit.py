@@ -38,11 +38,7 @@ def share_out(load: float, points: Sequence[float]) -> Array:
     return weights * max(load / points[-1], 1)
 
 
-def fit_station(
-    samples: Sequence[Visits],
-    removals: Sequence[Visits],
-    points: tuple[float, ...],
-) -> Station:
+def fit_station(samples: Sequence[Visits], removals: Sequence[Visits], points: tuple[float, ...]) -> Station:
     """Return the station whose times are nearest to those of the samples.
 
     The cost of a byte does not fall as the load grows: where only small objects were measured,

@@ -9,13 +9,7 @@ import numpy as np
 from replayer.prediction.profile import CpuProfile, MeasuredCell, TierProfile
 from replayer.prediction.stations import SPREAD_AT, Spread, Station, scale_spread
 from replayer.profiling.cells import WHATS, Array, Cell, Medians, Rounds, Visits, find_medians
-from replayer.profiling.station_fit import (
-    choose_points,
-    fit_station,
-    predict_us,
-    round_figures,
-    share_out,
-)
+from replayer.profiling.station_fit import choose_points, fit_station, predict_us, round_figures, share_out
 from replayer.record.conditions import Tier
 
 # Sizes of objects whose residuals make the error: those that caches hold
@@ -95,13 +89,7 @@ def _fit_direction(samples: Mapping[Cell, Visits], removals: Mapping[Cell, Visit
     return fit_station(list(samples.values()), list(removals.values()), choose_points(loads))
 
 
-def _add_spread(
-    station: Station,
-    what: str,
-    medians: Medians,
-    rounds: Rounds,
-    piece_bytes: int,
-) -> Station:
+def _add_spread(station: Station, what: str, medians: Medians, rounds: Rounds, piece_bytes: int) -> Station:
     """Return a station with the spread of each of its points, from the cells nearest to it."""
     ratios: list[list[Array]] = [[] for _ in station.in_flight]
     for cell, one in medians[what].items():
@@ -122,13 +110,7 @@ def compare_cells(profile: TierProfile, tier: Tier, rounds: Rounds) -> list[Meas
     ]
 
 
-def _compare(
-    profile: TierProfile,
-    cell: Cell,
-    what: str,
-    median: Visits,
-    times_us: Sequence[float],
-) -> MeasuredCell:
+def _compare(profile: TierProfile, cell: Cell, what: str, median: Visits, times_us: Sequence[float]) -> MeasuredCell:
     is_read = what in ("read", "mixed read")
     station = profile.read if is_read else profile.write
     weight = profile.writes_on_reads if is_read else profile.reads_on_writes

@@ -304,16 +304,8 @@ CAUSES: Final = (
             is_in_vain=True,
         )
         for name, when, but in (
-            (
-                "the faster tier holds all",
-                lambda facts: _is_unread(facts) and facts.is_spare,
-                ": {faster} evicts none",
-            ),
-            (
-                "written but never read",
-                lambda facts: _is_unread(facts) and facts.is_spare is False,
-                "",
-            ),
+            ("the faster tier holds all", lambda facts: _is_unread(facts) and facts.is_spare, ": {faster} evicts none"),
+            ("written but never read", lambda facts: _is_unread(facts) and facts.is_spare is False, ""),
         )
     ),
 )

@@ -86,11 +86,7 @@ def find_arrangements(names: Sequence[str]) -> list[Arrangement]:
     return found or [WATERFALL]
 
 
-def make_grid(
-    trace: Trace,
-    axes: Mapping[str, Sequence[object]],
-    settings: Mapping[str, object],
-) -> list[GridCell]:
+def make_grid(trace: Trace, axes: Mapping[str, Sequence[object]], settings: Mapping[str, object]) -> list[GridCell]:
     """Resolve each combination of the axes' values to the options of a plan.
 
     Args:
@@ -104,19 +100,18 @@ def make_grid(
     cells: list[GridCell] = []
     for values in itertools.product(*axes.values()):
         chosen: dict[str, Any] = dict(zip(axes, values, strict=True))
-        # The order of the first cell serves all, as a run's order is long.
-        own = {"order": "trace"} if cells else {}
+        # The order of a run is long: one serves all cells.
+        shared = [cell.options.order for cell in cells[:1] if cell.options.order.kind == "run"]
+        own = {"order": "trace"} if shared else {}
         model, options = _resolve_cell(trace, {**settings, **own}, chosen)
-        if cells:
-            options = replace(options, order=cells[0].options.order)
+        if shared:
+            options = replace(options, order=shared[0])
         cells.append(GridCell(len(cells), model, options))
     return cells
 
 
 def _resolve_cell(
-    trace: Trace,
-    settings: Mapping[str, object],
-    chosen: Mapping[str, object],
+    trace: Trace, settings: Mapping[str, object], chosen: Mapping[str, object]
 ) -> tuple[str, PlanOptions]:
     """Resolve the settings of a cell; an error names its capacities."""
     try:
@@ -156,12 +151,7 @@ class CellPlanner:
     """
 
     def __init__(
-        self,
-        trace: Trace,
-        cells: Sequence[GridCell],
-        threads: int,
-        *,
-        profile: Profile | None = None,
+        self, trace: Trace, cells: Sequence[GridCell], threads: int, *, profile: Profile | None = None
     ) -> None:
         self._trace = trace
         self._cells = cells

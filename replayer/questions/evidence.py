@@ -127,12 +127,7 @@ class PlanEvidence:
         advance: takes the number of ops planned since its last call, in plans with a rule changed.
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        counts: PlanCounts,
-        advance: Advance = lambda _ops: None,
-    ) -> None:
+    def __init__(self, plan: Plan, counts: PlanCounts, advance: Advance = lambda _ops: None) -> None:
         self.plan = plan
         self.counts = counts
         self.cell: Cell = tabulate_counts(counts, plan.options)
@@ -199,12 +194,7 @@ class PlanEvidence:
         return sum(counts.spared_tokens(tier) for tier in TIERS if within in ("", tier))
 
     def measure_gain(
-        self,
-        share: float = GAIN,
-        sizes: Mapping[str, Decimal] = {},
-        *,
-        within: str = "",
-        **changes: Any,
+        self, share: float = GAIN, sizes: Mapping[str, Decimal] = {}, *, within: str = "", **changes: Any
     ) -> Gain | None:
         """Plan again with a remedy; return the counts if it spares enough more prompt tokens.
 

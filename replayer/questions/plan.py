@@ -25,11 +25,7 @@ _TIER_COLUMNS: Final = {
 }
 
 
-def answer_plan(
-    evidence: PlanEvidence,
-    summary: PlanSummary,
-    model: str,
-) -> Answer:
+def answer_plan(evidence: PlanEvidence, summary: PlanSummary, model: str) -> Answer:
     """Return what a plan for a model does."""
     plan, cell = evidence.plan, evidence.cell
     options = plan.options
@@ -55,7 +51,7 @@ def answer_plan(
             f"room: {_describe_room(options)}",
             f"plan fingerprint {summary.plan_fingerprint}",
         ],
-        figures=[*list_hit_rates(evidence), *_list_writes(evidence)],
+        figures=[*list_hit_rates(evidence), *_list_serving(evidence), *_list_writes(evidence)],
         tables=[
             Table(
                 title="Tiers",
@@ -83,8 +79,22 @@ def _list_data(evidence: PlanEvidence) -> dict[str, Any]:
         "rules": arrangement.rules,
         "decode": plan.options.selection.decode,
         "order": msgspec.to_builtins(plan.options.order.to_info()),
+        **{figure.name: figure.value for figure in _list_serving(evidence)},
         "span_s": _get_span_s(evidence),
     }
+
+
+def _list_serving(evidence: PlanEvidence) -> list[Figure]:
+    """Return what the engine's scheduler did, if there is one."""
+    serving, account = evidence.plan.serving, evidence.counts.account
+    if serving is None:
+        return []
+    held = account.held_ns / (account.clock_ns * serving.gpu_blocks or 1)
+    return [
+        Figure(name="gpu_held", label="gpu blocks held by requests", value=held, unit="share"),
+        Figure(name="preemptions", label="requests preempted", value=account.preemptions),
+        Figure(name="engine_steps", label="steps of the engine", value=account.steps),
+    ]
 
 
 def _list_writes(evidence: PlanEvidence) -> list[Figure]:
@@ -139,10 +149,11 @@ def describe_decode(plan: Plan) -> str:
 def _describe_order(options: PlanOptions) -> str:
     """Describe the order of a plan, with the load it depends on."""
     order = options.order
-    if order.kind != "reference":
+    if order.kind not in ("reference", "engine"):
         return f"in the order of {order.name or 'the trace'}"
     workers = format_count(options.demand.workers, "worker")
-    return f"by reference {order.name}: pace {options.demand.pace.kind}, {workers}"
+    instead = f", not by the engine's scheduler: {order.instead}" if order.instead else ""
+    return f"by {order.kind} {order.name}: pace {options.demand.pace.kind}, {workers}{instead}"
 
 
 def _describe_room(options: PlanOptions) -> str:

@@ -6,13 +6,7 @@ from typing import Final
 import msgspec
 
 from replayer.record.options import DECODE_WORDS, FUTURE
-from replayer.record.simulation import (
-    PREDICTED_COLUMNS,
-    SIMULATION_COLUMNS,
-    Cell,
-    CellValue,
-    SimulationInfo,
-)
+from replayer.record.simulation import PREDICTED_COLUMNS, SIMULATION_COLUMNS, Cell, CellValue, SimulationInfo
 from tracegen.errors import InputError, format_count
 from views.answer import Answer, Column, Table
 
@@ -114,12 +108,7 @@ def answer_simulation(cells: Sequence[Cell], info: SimulationInfo, most: int) ->
     )
 
 
-def _tabulate(
-    shown: Sequence[Cell],
-    most_hits: Sequence[Cell],
-    info: SimulationInfo,
-    hidden: int,
-) -> Table:
+def _tabulate(shown: Sequence[Cell], most_hits: Sequence[Cell], info: SimulationInfo, hidden: int) -> Table:
     """Return the cells shown; a star marks those that hit the most."""
     measures = [name for name in _MEASURES if any(cell.get(name) for cell in shown)]
     rows = [

@@ -8,15 +8,7 @@ from typing import Final
 
 import msgspec
 
-from replayer.questions.sizes import (
-    Judged,
-    MemorySize,
-    Missed,
-    SizePlanner,
-    halve,
-    index_of,
-    size_gib,
-)
+from replayer.questions.sizes import Judged, MemorySize, Missed, SizePlanner, halve, index_of, size_gib
 
 # The curve goes from four times the size found down to 1/64 of it
 _DOUBLINGS, _HALVINGS = 2, 6

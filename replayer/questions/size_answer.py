@@ -35,17 +35,10 @@ def answer_size(sized: Sized, planner: SizePlanner, model: str) -> Answer:
     answer = Answer(
         title=f"Memory for {model}: {plan.trace.path}",
         sentence=_explain_failure(sized, wanted),
-        subject=[
-            f"{per_token}; {describe_decode(plan)}",
-            f"targets: {'; '.join(_list_targets(wanted))}",
-        ],
+        subject=[f"{per_token}; {describe_decode(plan)}", f"targets: {'; '.join(_list_targets(wanted))}"],
         tables=[_tabulate_pairs(sized)] if sized.pairs else [],
         source=f"{sized.plans} plans, without I/O",
-        data={
-            "model": model,
-            "targets": {"hit_rate": float(wanted.hit_rate), **targets},
-            **msgspec.to_builtins(sized),
-        },
+        data={"model": model, "targets": {"hit_rate": float(wanted.hit_rate), **targets}, **msgspec.to_builtins(sized)},
     )
     if chosen is None:
         return answer
@@ -117,11 +110,7 @@ def _tabulate_curve(sized: Sized) -> Table:
     return Table(
         title=f"{tier} halved again and again; * the cliff",
         name="curve",
-        columns=[
-            Column(f"{tier} GiB"),
-            Column("hit rate", "share"),
-            Column("lost by halving", "share"),
-        ],
+        columns=[Column(f"{tier} GiB"), Column("hit rate", "share"), Column("lost by halving", "share")],
         rows=list(zip(map(format_number, sizes), rates, [*lost, None], strict=True)),
         marked=frozenset() if sized.cliff is None else frozenset([sized.cliff]),
     )

@@ -138,12 +138,7 @@ class SizePlanner:
         most_cpu, most_nvme: indices of the least DRAM, and NVMe, that hold all objects.
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        wanted: Wanted,
-        advance: Advance = lambda _plans: None,
-    ) -> None:
+    def __init__(self, plan: Plan, wanted: Wanted, advance: Advance = lambda _plans: None) -> None:
         self.plan = plan
         self.wanted = wanted
         self.made: dict[MemorySize, dict[Half, Judged]] = {}

@@ -24,9 +24,7 @@ def diagnose(evidence: PlanEvidence) -> list[Finding]:
 
 
 def examine(
-    plan: Plan,
-    advance: Advance,
-    looks: Sequence[Look] = (),
+    plan: Plan, advance: Advance, looks: Sequence[Look] = ()
 ) -> tuple[PlanEvidence, PlanSummary, list[Finding]]:
     """Make a plan, and find why its tiers bring little.
 

@@ -27,7 +27,7 @@ from replayer.record.run_parts import (
 )
 
 Tier = Literal["gpu", "cpu", "nvme"]
-OrderKind = Literal["trace", "reference", "live", "run"]
+OrderKind = Literal["trace", "reference", "engine", "live", "run"]
 IoEngine = Literal["psync", "uring"]
 # Types cannot be computed from tuples; this keeps the two alike.
 assert get_args(Tier) == TIERS

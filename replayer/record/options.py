@@ -21,18 +21,7 @@ Down = Literal["on-evict", "on-store", "on-touch"]
 Up = Literal["stay", "move", "copy", "copy-top"]
 """What a hit in a tier does to the object; in the order of the compiled core."""
 Policy = Literal[
-    "lru",
-    "fifo",
-    "lfu",
-    "clock",
-    "sieve",
-    "arc",
-    "slru",
-    "s3fifo",
-    "wtinylfu",
-    "gdsf",
-    "leaf-lru",
-    "belady",
+    "lru", "fifo", "lfu", "clock", "sieve", "arc", "slru", "s3fifo", "wtinylfu", "gdsf", "leaf-lru", "belady"
 ]
 POLICIES: Final[tuple[Policy, ...]] = get_args(Policy)
 """The policies by which a tier evicts; in the order of the compiled core's table."""

@@ -10,13 +10,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from replayer.record.columns import (
-    DEVICE_SCHEMA,
-    LOG_ENUMS,
-    LOG_SCHEMA,
-    PREDICTED_RUN_VERSION,
-    RUN_VERSION,
-)
+from replayer.record.columns import DEVICE_SCHEMA, LOG_ENUMS, LOG_SCHEMA, PREDICTED_RUN_VERSION, RUN_VERSION
 from replayer.record.conditions import set_unknown_apart
 from replayer.record.run_info import RanksInfo, RunInfo
 from replayer.record.run_parts import Table

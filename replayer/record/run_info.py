@@ -11,22 +11,8 @@ import msgspec
 
 from replayer.record.columns import PREDICTED_RUN_VERSION
 from replayer.record.conditions import Conditions, Tier
-from replayer.record.options import (
-    DurationOrigin,
-    ProfileKind,
-    WarningKind,
-)
-from replayer.record.run_parts import (
-    Count,
-    Integer,
-    Machine,
-    Number,
-    Positive,
-    RankCount,
-    Seconds,
-    Table,
-    Unfinished,
-)
+from replayer.record.options import DurationOrigin, ProfileKind, WarningKind
+from replayer.record.run_parts import Count, Integer, Machine, Number, Positive, RankCount, Seconds, Table, Unfinished
 
 Status = Literal["running", "complete", "incomplete", "failed"]
 
@@ -45,6 +31,9 @@ class PairCounts(msgspec.Struct, frozen=True, kw_only=True):
     gpu_cpu: Count = msgspec.field(name="gpu>cpu")
     gpu_nvme: Count = msgspec.field(name="gpu>nvme")
     cpu_nvme: Count = msgspec.field(name="cpu>nvme")
+    # An engine's scheduler brings objects up; no other rules copy that way.
+    cpu_gpu: Count | msgspec.UnsetType = msgspec.field(name="cpu>gpu", default=msgspec.UNSET)
+    nvme_cpu: Count | msgspec.UnsetType = msgspec.field(name="nvme>cpu", default=msgspec.UNSET)
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
@@ -230,13 +219,7 @@ class RanksInfo(msgspec.Struct, frozen=True, kw_only=True):
         return self.executed_ops
 
 
-RARE: Final = (
-    "windowed_bytes_per_token",
-    "attention_window",
-    "state_bytes_per_object",
-    "gpu",
-    "rules",
-)
+RARE: Final = ("windowed_bytes_per_token", "attention_window", "state_bytes_per_object", "gpu", "rules")
 
 
 def to_json(info: RunInfo | RanksInfo) -> dict[str, Any]:

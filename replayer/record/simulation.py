@@ -170,10 +170,7 @@ _TIMES: Final = _columns(
 """Columns of predicted times, as `analysis` defines them."""
 
 _RULE_COLUMNS: Final = ("policy", "ttl_s", "chunk_tokens")
-_AXIS_COLUMNS: Final = (
-    *("model", "gpu_mem_gb", "cpu_mem_gb", "storage_capacity_gb", "arrangement"),
-    *_RULE_COLUMNS,
-)
+_AXIS_COLUMNS: Final = (*("model", "gpu_mem_gb", "cpu_mem_gb", "storage_capacity_gb", "arrangement"), *_RULE_COLUMNS)
 
 SIMULATION_COLUMNS: Final = tuple(column for general in _GENERAL for column in general.spread())
 """All columns in their order, without those of times."""
@@ -255,11 +252,7 @@ def read_simulation(path: Path) -> tuple[pa.Table, SimulationInfo]:
     except FileNotFoundError:
         raise InputError("no such file", "name a table", subject=path) from None
     except (OSError, ValueError, KeyError, pa.ArrowException, msgspec.DecodeError):
-        raise InputError(
-            "is not a table that `replayer simulate` wrote",
-            "write it again",
-            subject=path,
-        ) from None
+        raise InputError("is not a table that `replayer simulate` wrote", "write it again", subject=path) from None
     if info.version != SIMULATION_VERSION:
         problem = f"has version {info.version}, and this release reads {SIMULATION_VERSION}"
         raise InputError(problem, "install the newer release", subject=path)

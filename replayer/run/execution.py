@@ -165,8 +165,7 @@ class Execution:
             executed_fingerprint=fingerprint,
             executed=executed,
             warmup=Warmup(
-                ops=min(state.warmup_position, plan.ops),
-                end_ns=state.steady_ns if state.steady_ns > 0 else None,
+                ops=min(state.warmup_position, plan.ops), end_ns=state.steady_ns if state.steady_ns > 0 else None
             ),
             window=self._window(state),
             unfinished=self._list_unfinished(),

@@ -52,10 +52,7 @@ class Ranks:
             raise SystemExit(InputError.exit_code)
 
     @contextmanager
-    def abort_together(
-        self,
-        report: Callable[[BaseException], None] = lambda _error: None,
-    ) -> Iterator[None]:
+    def abort_together(self, report: Callable[[BaseException], None] = lambda _error: None) -> Iterator[None]:
         """Abort all ranks if this one dies: the others would otherwise wait for it for ever.
 
         Errors that all ranks agreed on (`in_step`), and interrupts that reached all of them, pass.

@@ -18,11 +18,7 @@ _FIRST_KEY: Final = 1 << 34  # above the keys of every trace
 
 
 def precondition(
-    nvme: NativeTier | None,
-    settings: Settings,
-    room: int,
-    payload: Payload,
-    advance: Advance,
+    nvme: NativeTier | None, settings: Settings, room: int, payload: Payload, advance: Advance
 ) -> Precondition | None:
     """Write `settings.control.precondition` to the nvme tier and remove it again; return what it took.
 

@@ -27,12 +27,7 @@ from replayer.run.log_writer import LogWriter
 from replayer.run.mpi import ALONE, Ranks, combine_ranks
 from replayer.run.opening import OpenTiers, collect_warnings
 from replayer.run.precondition import precondition
-from replayer.run.preflight import (
-    check_footprint,
-    describe_disk_use,
-    describe_place,
-    describe_time,
-)
+from replayer.run.preflight import check_footprint, describe_disk_use, describe_place, describe_time
 from replayer.run.prepared import Prepared
 from replayer.tiers import cache_dir, gpu
 from replayer.tiers.payload import Payload
@@ -214,11 +209,7 @@ class Replay:
         return RanksInfo(run_version=RUN_VERSION, ranks=size, status=status, reason=reason)
 
     def _end(
-        self,
-        execution: Execution,
-        directory: RunDirectory,
-        top: RunDirectory | None,
-        log: LogWriter,
+        self, execution: Execution, directory: RunDirectory, top: RunDirectory | None, log: LogWriter
     ) -> ReplayResult:
         """Write the rest of the log and the last run.json.
 

@@ -84,13 +84,7 @@ class CacheFolder:
         InputError: `parent` is no directory or not writable, or refuses the O_DIRECT asked for.
     """
 
-    def __init__(
-        self,
-        parent: Path,
-        run: str,
-        direct: Direct,
-        say: Callable[[str], None] = lambda _text: None,
-    ) -> None:
+    def __init__(self, parent: Path, run: str, direct: Direct, say: Callable[[str], None] = lambda _text: None) -> None:
         self.path = parent / f"{MARKER}-{run}"
         self._name = ""
         self._say = say

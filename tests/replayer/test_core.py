@@ -23,7 +23,7 @@ OURS: dict[str, Any] = {
     "Workload": compiled.WorkloadStruct, "PlannedMove": compiled.PLANNED, "TierRules": compiled.TierRulesStruct, "Rules": compiled.Rules,
     "Account": compiled.AccountStruct,
     "Totals": compiled.TotalsStruct, "Load": compiled.Load, "Op": compiled_core.Op, "Move": compiled_core.MoveStruct,
-    "Unfinished": compiled.UNFINISHED, "Device": compiled.DeviceStruct, "PlannedOp": compiled.PLANNED_OP, "Counts": compiled.CountsStruct, "Counter": compiled.CounterStruct, "Fault": compiled.FaultStruct,
+    "Unfinished": compiled.UNFINISHED, "Device": compiled.DeviceStruct, "ServingRules": compiled.ServingStruct, "PlannedOp": compiled.PLANNED_OP, "Counts": compiled.CountsStruct, "Counter": compiled.CounterStruct, "Fault": compiled.FaultStruct,
     "BlockIO": compiled.BlockIOStruct, "Extent": compiled.Extent, "Object": compiled.ObjectStruct,
     "Settings": compiled.EngineSettings, "Job": compiled.Job, "Record": compiled.RECORD, "State": compiled.State,
     "Station": compiled.StationStruct, "Profile": compiled.ProfileStruct,

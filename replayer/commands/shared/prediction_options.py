@@ -36,11 +36,7 @@ def prediction_options() -> Decorator:
     return profile_options("Predict the replays from this profile instead of making them.", "--predict")
 
 
-def load_system(
-    name: str | None,
-    speeds: Mapping[Tier, float],
-    setting: str = "profile",
-) -> "AssumedSystem | None":
+def load_system(name: str | None, speeds: Mapping[Tier, float], setting: str = "profile") -> "AssumedSystem | None":
     """Load the profile that times are predicted from; None: there is none.
 
     Args:

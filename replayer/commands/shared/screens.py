@@ -118,12 +118,7 @@ class Bar(TerminalScreen):
             self._rows = [self._tqdm(position=at, leave=False, bar_format="{desc}") for at in range(count)]
 
 
-_SCREENS: Final[dict[str, type[Screen]]] = {
-    "bar": Bar,
-    "lines": PlainLines,
-    "json": JsonLines,
-    "off": TerminalScreen,
-}
+_SCREENS: Final[dict[str, type[Screen]]] = {"bar": Bar, "lines": PlainLines, "json": JsonLines, "off": TerminalScreen}
 
 
 def choose_screen() -> Screen:

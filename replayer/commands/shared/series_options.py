@@ -32,11 +32,6 @@ def series_options(*own: Callable[..., Any], content: str) -> Decorator:
     """
     output = output_option("The directory of the series: made, or continued if the same command began it.")
     progress = option_group(
-        "Series and output",
-        "-o results --progress lines",
-        output,
-        *own,
-        add_progress_option,
-        json_option(content),
+        "Series and output", "-o results --progress lines", output, *own, add_progress_option, json_option(content)
     )
     return lambda command: device_option("cache_dir")(progress(command))

@@ -53,19 +53,27 @@ def causes(answer: dict[str, Any]) -> dict[str, str]:
     return {row["cause"]: row["why"] for row in tables["causes"]}
 
 
+def run_page(commands: list[str], place: Path) -> str:
+    """The output of the last command."""
+    for command in commands:
+        tool, *arguments = words(command, place)
+        done = here(tool, *arguments, cwd=place)
+        assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 def test_the_page_shows_what_its_commands_print(tmp_path: Path) -> None:
     for name in ("before", "during", "after"):
         (tmp_path / f"{name}.prom").write_text((SCRAPES / f"{name}.prom").read_text())
     section = (ROOT / "docs" / "engines.md").read_text().partition("## What a server hit")[2]
     commands = re.findall(r"^    ((?:tracegen|replayer|analysis) .*)$", section, re.M)
     assert len(commands) == 3
-    for command in commands:
-        tool, *arguments = words(command, tmp_path)
-        done = here(tool, *arguments, cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+    printed = run_page(commands, tmp_path).splitlines()
     shown = section.partition(f"{commands[-1]}\n\n")[2].partition("\n\n**")[0]
-    printed = done.stdout.splitlines()
     assert {line for line in map(str.strip, shown.splitlines()) if line not in map(str.strip, printed)} == {"…"}
+    in_engine_order = [re.sub("reference (.*)", r"engine \1 --force", commands[1]), f"{commands[2]} --json"]
+    rows = json.loads(run_page(in_engine_order, tmp_path))["tables"][0]["rows"]
+    assert [row["plan"] for row in rows] == [row["server"] for row in rows], "as the page says"
 
 
 def test_counts_are_those_of_the_engine_itself() -> None:

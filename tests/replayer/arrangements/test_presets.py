@@ -18,7 +18,9 @@ from tracegen.schema import Trace
 
 FOLDER = ROOT / "replayer" / "arrangements"
 TIER_RULES = {one.name for one in fields(TierRules)}
-RULES = {one.name for one in fields(Arrangement)} - {"name", "description", "source", "gpu", "cpu", "nvme"}
+RULES = {one.name for one in fields(Arrangement)} - {
+    *("name", "description", "source", "gpu", "cpu", "nvme", "scheduler")
+}
 GENERAL = {"waterfall", "spillover"}
 ENGINES = sorted(set(shipped_names()) - GENERAL)
 

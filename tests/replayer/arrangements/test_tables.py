@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import pytest
 
-from replayer.arrangements.arrangement import SPILLOVER, WATERFALL, Arrangement, Source, TierRules
+from replayer.arrangements.arrangement import SPILLOVER, WATERFALL, Arrangement, SchedulerRules, Source, TierRules
 from replayer.arrangements.loading import load_arrangement, make_arrangement, parse_arrangement, shipped_names
 from replayer.arrangements.rules import make_rules
 from replayer.bindings.compiled import UNLIMITED
@@ -52,8 +52,8 @@ def test_a_wrong_table_is_refused_in_one_sentence(text: str) -> None:
     assert refused.value.remedy
 
 
-def read_table_of_the_page() -> dict[str, Any]:
-    page = (ROOT / "docs" / "arrangements.md").read_text()
+def read_table_of_the_page(name: str = "arrangements.md") -> dict[str, Any]:
+    page = (ROOT / "docs" / name).read_text()
     match = re.search(r"```toml\n(.*?)```", page, re.S)
     assert match
     return tomllib.loads(match[1])
@@ -64,10 +64,12 @@ def test_the_page_has_every_key_with_its_default() -> None:
     tier = table.pop("gpu")
     assert make_arrangement("page", table) == Arrangement("page")
     assert set(table) == {one.name for one in fields(Arrangement)} - {
-        *("name", "description", "source", "gpu", "cpu", "nvme"),
+        *("name", "description", "source", "gpu", "cpu", "nvme", "scheduler"),
     }
     assert make_arrangement("page", {"gpu": tier}) == Arrangement("page")
     assert set(tier) == {one.name for one in fields(TierRules)}
+    serving = make_arrangement("page", read_table_of_the_page("serving.md")).scheduler
+    assert serving == SchedulerRules() == load_arrangement("vllm").scheduler
 
 
 @pytest.mark.parametrize("name", shipped_names())

@@ -38,7 +38,7 @@ def test_a_run_is_planned_again_from_its_record(trace: Trace, tmp_path: Path, na
     info, _ = go(trace, tmp_path, chosen, verify="full")
     assert info["status"] == "complete", info["reason"]
     conditions = info["conditions"]
-    recorded = arrangement.to_record()
+    recorded = chosen.arrangement.to_record()
     assert conditions["arrangement"] == recorded.name
     assert conditions.get("rules") == json.loads(json.dumps(recorded.rules))
     assert conditions["promote"] is False
