@@ -3,14 +3,23 @@
 It opens the recipe's sources, schedules their sessions, turns requests into ops and writes them.
 """
 
+import signal
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, replace
+from functools import partial
 from importlib.metadata import version
+from multiprocessing import get_context, resource_tracker
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from tracegen.arrays import milliseconds_to_ns, to_ns
-from tracegen.errors import InputError
+import numpy as np
+
+from tracegen.arrays import Ints, milliseconds_to_ns, to_ns
+from tracegen.console.interrupts import WORDS
+from tracegen.derive.derivation import merge_shards
+from tracegen.errors import InputError, ToolError
 from tracegen.progress import Progress, ignore_progress
 from tracegen.recipes.recipe import Recipe, UserKind
 from tracegen.sources import sharegpt, tokenizers
@@ -41,35 +50,48 @@ def generate(
     recipe: Recipe,
     output: Path,
     *,
+    shard: tuple[int, int] = (0, 1),
+    jobs: int = 1,
+    part_ops: int = 0,
     force: bool = False,
     progress: Progress = ignore_progress,
 ) -> Metadata:
     """Write the trace of a recipe, and return its metadata.
 
-    Equal recipes and input files give equal fingerprints on every machine.
+    Equal recipes and input files give equal fingerprints on every machine, for any number of jobs.
 
     Args:
         recipe: the resolved recipe.
         output: the trace.
+        shard: (i, n) writes the i-th of n shards, divided by users, for `merge`; i counts from 0.
+        jobs: number of processes.
+        part_ops: write a folder of files with this many ops each; 0 writes one file.
         force: replace the output.
         progress: shows the progress of reading texts and of writing requests.
 
     Raises:
         InputError: the recipe makes no trace, an input is unusable, or the output exists and
             `force` is false.
+        ToolError: one of the processes died.
     """
     check_sources(recipe)
     metadata = _describe(recipe)
-    with TraceWriter(output, metadata, force=force) as writer:
+    if shard[1] > 1:
+        metadata.part = {"index": shard[0], "of": shard[1]}
+    with TraceWriter(output, metadata, force=force, part_ops=part_ops) as writer:
         sources = open_sources(recipe, metadata, progress)
+        users = list_users(recipe, sources)
+        make = batches if jobs == 1 else partial(_generate_in_processes, jobs=jobs)
         requests = 0
         with progress("writing", "req", recipe.requests or None) as advance:
-            for batch in batches(recipe, sources):
+            for batch in make(recipe, sources, users[users % shard[1] == shard[0]]):
                 writer.write(batch)
                 begun = int(batch["request_id"].max(initial=requests - 1)) + 1
                 advance(begun - requests)
                 requests = begun
         if not writer.ops:
+            if shard[0] >= recipe.users + recipe.documents:  # documents are users, too
+                raise InputError(f"shard {shard[0]} of {shard[1]} has no user", "merge the others without it")
             subject = f"recipe key duration_s = {recipe.duration_s}"
             raise InputError("no request arrives before then", "allow more time", subject=subject)
     return metadata
@@ -88,15 +110,65 @@ def _describe(recipe: Recipe) -> Metadata:
     )
 
 
-def batches(recipe: Recipe, sources: list[Source]) -> Iterator[Columns]:
-    """Yield the ops of a recipe in order."""
+def batches(recipe: Recipe, sources: list[Source], users: Ints) -> Iterator[Columns]:
+    """Yield the ops of these users of a recipe in order, with the columns of a shard; shape (users,), ascending."""
     schedule = Schedule(recipe, sources)
-    return make_ops(
-        schedule.requests(list_users(recipe, sources)),
+    stream = make_ops(
+        schedule.requests(users),
         decode_batch=recipe.decode_batch,
         token_ns=milliseconds_to_ns(recipe.decode_token_ms),
         shared=schedule.shared.count,
     )
+    for batch in stream:
+        shared = np.where(batch["object"] < schedule.shared.count, batch["object"], -1)
+        yield batch | {"person": users[batch["user_id"]], "shared": shared}
+
+
+def _generate_in_processes(recipe: Recipe, sources: list[Source], users: Ints, jobs: int) -> Iterator[Columns]:
+    """Yield the ops of a recipe, whose users `jobs` processes share among them."""
+    context = get_context("spawn")
+    streams = []
+    workers = []
+    # A terminal's Ctrl-C reaches all processes. Workers inherit blocked signals, and this process
+    # kills them. Python's resource tracker would unblock signals when it starts, so it starts first.
+    resource_tracker.ensure_running()
+    signal.pthread_sigmask(signal.SIG_BLOCK, WORDS)
+    try:
+        for number in range(min(jobs, len(users))):
+            receiver, sender = context.Pipe(duplex=False)
+            arguments = (sender, recipe, sources, users[number::jobs])
+            workers.append(context.Process(target=_send_batches, args=arguments, daemon=True))
+            workers[-1].start()
+            sender.close()
+            streams.append(_receive_batches(receiver))
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, WORDS)
+        yield from merge_shards(streams, users)
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, WORDS)
+        for worker in workers:
+            worker.kill()
+            worker.join()
+
+
+def _send_batches(sender: Connection, recipe: Recipe, sources: list[Source], users: Ints) -> None:
+    """Send the batches of these users, then None; or the error that ended them."""
+    with suppress(BrokenPipeError):  # the parent has gone
+        try:
+            for batch in batches(recipe, sources, users):
+                sender.send(batch)
+            sender.send(None)
+        except InputError as error:
+            sender.send(error)
+
+
+def _receive_batches(receiver: Connection) -> Iterator[Columns]:
+    try:
+        while isinstance(batch := receiver.recv(), dict):
+            yield batch
+    except EOFError:
+        raise ToolError("a process of `jobs` ended too early", "is memory short?") from None
+    if batch is not None:
+        raise batch
 
 
 def open_sources(recipe: Recipe, metadata: Metadata, progress: Progress = ignore_progress) -> list[Source]:

@@ -1,6 +1,7 @@
 """Output files: each appears under its name once it is complete, and replaces nothing unasked."""
 
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -17,8 +18,17 @@ _NAME_MAX: Final = 100  # characters of the output's name in a partial name
 class TraceOutput:
     """A trace to write."""
 
-    path: Path
+    path: Path  # the file, or with `part_ops` the folder
     force: bool = False  # replace an existing trace
+    part_ops: int = 0  # ops per file of a folder; 0 writes one file
+
+
+def remove(path: Path) -> None:
+    """Remove a file or folder, if it exists."""
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 class PartialOutput:
@@ -29,7 +39,7 @@ class PartialOutput:
         number = 0
         while (partial := self._name(number)).exists():
             number += 1
-        self.path = partial  # free; the caller makes the file
+        self.path = partial  # free; the caller makes the file or folder
         _UNFINISHED.add(partial)
 
     def _name(self, number: int) -> Path:
@@ -37,12 +47,14 @@ class PartialOutput:
         return self._target.with_name(name)
 
     def publish(self) -> None:
-        """Give the complete output its name."""
+        """Give the complete output its name; what had the name is replaced."""
+        if self._target.is_dir():
+            remove(self._target)
         self.path.replace(self._target)
 
     def discard(self) -> None:
         """Remove the partial output, if it exists."""
-        self.path.unlink(missing_ok=True)
+        remove(self.path)
 
 
 def remove_unfinished() -> None:
@@ -53,7 +65,7 @@ def remove_unfinished() -> None:
     """
     for path in _UNFINISHED:
         with suppress(OSError):
-            path.unlink(missing_ok=True)
+            remove(path)
 
 
 def write_failure(path: Path, error: OSError, setting: str = "output") -> InputError:

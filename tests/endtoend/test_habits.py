@@ -180,7 +180,7 @@ def test_no_text_of_a_trace_reaches_the_terminal_as_a_command(tmp_path: Path) ->
     about = json.loads(pq.read_metadata(path).metadata[METADATA_KEY])
     about |= {"generator": ESCAPES, "recipe": {ESCAPES: ESCAPES}, "sources": [{"name": ESCAPES, "licence": ESCAPES}]}
     pq.write_table(table.replace_schema_metadata({METADATA_KEY: json.dumps(about)}), path)
-    for command in (["info", path], ["validate", path]):
+    for command in (["info", path], ["validate", path], ["diff", path, path]):
         done = here("tracegen", *command)
         assert done.stdout
         assert not set(done.stdout + done.stderr) & {"\x1b", "\x07", "\x9b", "\r"}

@@ -22,6 +22,7 @@ TO = ["-o", "{out}"]
 MADE = ["--set", "mix.personas=1", "--requests", "40", *TO]
 COMMANDS: dict[str, list[str]] = {
     "generate": ["tracegen", "generate", *MADE],
+    "parts": ["tracegen", "generate", *MADE, "--part-ops", "1000"],
     "import": ["tracegen", "import", "mooncake", str(EXCERPT), *TO],
     "merge": ["tracegen", "merge", "{trace}", "{trace}", *TO],
     "slice": ["tracegen", "slice", "{trace}", "--requests", "50", *TO],
@@ -32,15 +33,15 @@ COMMANDS: dict[str, list[str]] = {
 }
 POINTS: dict[str, tuple[str, list[str], str]] = {
     "before the output is made": ("generate", ["tracegen.trace.writing", "check_output"], "after"),
-    "once its file is open": ("generate", ["tracegen.trace.writing", "_open_parquet"], "after"),
-    "before the writer is entered": ("generate", [*WRITER, "__enter__"], "before"),
+    "once its file is open": ("generate", ["tracegen.trace.writing", "TraceWriter", "_open_file"], "after"),
+    "before the writer is entered": ("parts", [*WRITER, "__enter__"], "before"),
     "before the sources are opened": ("generate", ["tracegen.generate", "open_sources"], "before"),
     "before the first ops": ("import", [*WRITER, "write"], "before"),
     "after the first ops": ("merge", [*WRITER, "write"], "after"),
     "while a slice is read": ("slice", ["tracegen.derive.reshape", "_select_rows"], "before"),
     "before the last ops": ("scale", [*WRITER, "_finish"], "before"),
     "before the file has its name": ("generate", ["pathlib", "Path", "replace"], "before"),
-    "while what is unfinished is removed": ("generate", ["tracegen.outputs", "PartialOutput", "discard"], "before"),
+    "while what is unfinished is removed": ("parts", ["tracegen.outputs", "remove"], "before"),
     "before analysis has begun": ("metrics", ["analysis.summary.glossary", "find_families"], "before"),
     "in analysis": ("metrics", ["analysis.summary.glossary", "find_families"], "after"),
     "while a trace is loaded": ("simulate", ["replayer.questions.cells", "Workload"], "after"),

@@ -9,6 +9,7 @@ from tracegen.generate import batches, open_sources
 from tracegen.recipes.recipe import Recipe
 from tracegen.schema import DTYPES, ENUMS, Columns, Metadata, Trace
 from tracegen.trace.writing import TraceWriter
+from tracegen.workload.schedule import list_users
 
 Step = tuple[str, int, int]
 """(op, key, tokens); ops named w(rite), r(ead prefill), d(ecode read), x (delete)."""
@@ -56,7 +57,7 @@ def write(path: Path, batch: Columns, **metadata: object) -> Trace:
 def made(recipe: Recipe) -> Columns:
     """The ops of a recipe of synthetic sources."""
     sources = open_sources(recipe, Metadata(0, {}, ""))
-    return joined(list(batches(recipe, sources)))
+    return joined(list(batches(recipe, sources, list_users(recipe, sources))))
 
 
 def joined(parts: list[Columns]) -> Columns:

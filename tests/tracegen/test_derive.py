@@ -1,5 +1,6 @@
 """Merges, slices and scales are traces again."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -119,3 +120,18 @@ def test_the_commands_derive_valid_traces(run: Run, tmp_path: Path, demo_trace: 
     run("tracegen", "slice", demo_trace, "--users", "3:6", "--time", ":40", "-o", tmp_path / "s.parquet")
     run("tracegen", "scale", tmp_path / "s.parquet", "--users", 2, "-o", tmp_path / "x.parquet")
     assert "valid" in run("tracegen", "validate", tmp_path / "x.parquet").stdout
+
+
+def test_two_traces_differ_where_their_ops_do(run: Run, tmp_path: Path, example: Trace) -> None:
+    ops = read_ops(example)
+    other = traces.write(tmp_path / "t.parquet", ops | {"tokens": ops["tokens"] + (ops["op_id"] == 5)})
+    begin = traces.write(tmp_path / "begin.parquet", {name: column[:9] for name, column in ops.items()})
+    found = run("tracegen", "diff", example.path, other.path, "--json", ok=False)
+    assert found.returncode == 1
+    tokens = int(ops["tokens"][5])
+    wanted = {"equal": False, "first": {"row": 5, "column": "tokens", "a": tokens, "b": tokens + 1}}
+    assert json.loads(found.stdout).items() >= (wanted | {"rows_differing": {"tokens": 1}}).items()
+    shorter = run("tracegen", "diff", example.path, begin.path, ok=False)
+    assert shorter.returncode == 1
+    assert "the 9 they share are equal" in shorter.stdout
+    assert "Equal: " in run("tracegen", "diff", example.path, example.path).stdout

@@ -1,34 +1,30 @@
 """Output files: complete or absent, and never replaced unasked."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
-
-import pyarrow.parquet as pq
 
 from tests.support.command_line import Run, sentence
 from tests.support.mounts import tmpfs
 from tests.support.paths import DEMO
 from tests.tracegen.derived import RECIPE
 from tracegen.generate import generate
-from tracegen.schema import METADATA_KEY, Trace
+from tracegen.schema import Trace
 
 
 def test_a_folder_of_parts_is_the_same_trace(run: Run, tmp_path: Path) -> None:
+    recipe = replace(RECIPE, requests=44_000, users=100)
     folder, single = tmp_path / "parts", tmp_path / "single.parquet"
-    generate(RECIPE, single)
-    about = pq.read_metadata(single).metadata[METADATA_KEY]
-    whole = pq.read_table(single).replace_schema_metadata({METADATA_KEY: about})
-    third = len(whole) // 3
-    folder.mkdir()
-    for part in range(3):
-        rows = whole.slice(part * third, third if part < 2 else None)
-        pq.write_table(rows, folder / f"part-{part:05}.parquet")
+    for _ in range(2):  # a folder of parts is replaced, other folders are not
+        assert generate(recipe, folder, part_ops=100_000, force=True) == generate(recipe, single, force=True)
+    assert len(list(folder.iterdir())) == 3
     assert "valid" in run("tracegen", "validate", folder).stdout
     plans = [
         json.loads(run("replayer", "plan", path, "--cpu-mem-gb", 20, "--json").stdout)["plan_fingerprint"]
         for path in (folder, single)
     ]
     assert plans[0] == plans[1]
+    sentence(run("tracegen", "slice", folder, "--requests", 5, "-o", folder, ok=False), "--force")
     (folder / "part-00001.parquet").unlink()
     assert run("tracegen", "validate", folder, ok=False).returncode == 1
 
@@ -49,7 +45,9 @@ def test_only_regular_files_are_replaced(run: Run, tmp_path: Path) -> None:
         run("tracegen", "generate", DEMO, "-o", "/dev/null", "--force", ok=False), "-o /dev/null: not a regular file"
     )
     (tmp_path / "notes.txt").write_text("precious")
-    sentence(run("tracegen", "generate", DEMO, "-o", tmp_path, "--force", ok=False), f"-o {tmp_path}: a folder")
+    for flags in ([], ["--part-ops", 1000]):
+        refused = run("tracegen", "generate", DEMO, *flags, "-o", tmp_path, "--force", ok=False)
+        sentence(refused, f"-o {tmp_path}: a folder")
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
     sentence(run("tracegen", "generate", DEMO, "-o", tmp_path / "notes.txt", ok=False), "--force")
     assert (tmp_path / "notes.txt").read_text() == "precious"

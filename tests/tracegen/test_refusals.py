@@ -26,6 +26,7 @@ REFUSED = {
     f"generate {{demo}} --set qos.batch={DIGITS[:20]}": "qos",
     f"generate {{demo}} --set seed={DIGITS}": "seed number",
     f"generate {{demo}} --set {LONG}=1": "WWW",
+    "generate {demo} --shard 4/4": "--shard 4/4 I/N",
     "generate {demo} -o {d}/none/t.parquet": "none/t.parquet",
     "generate {demo} -o {d}/a\udcff.parquet": "-o",
     "generate {demo} --duration 1e-9": "duration_s 1e-09",

@@ -120,7 +120,8 @@ def test_altered_ops_and_altered_counts_are_seen(tmp_path: Path, good: Columns) 
 REFUSALS: dict[str, tuple[Any, str]] = {
     "a seed that is no number": (lambda t, m: (t, m | {"seed": True}), "$.seed"),
     "version 2": (lambda t, m: (t, m | {"format_version": 2}), "format 2, but this release reads 1"),
-    "a shard of an earlier release": (lambda t, m: (t, m | {"part": {"index": 0, "of": 2}}), "one shard"),
+    "a shard of none": (lambda t, m: (t, m | {"part": {"index": 0, "of": 0}}), "$.part"),
+    "a shard without its columns": (lambda t, m: (t, m | {"part": {"index": 0, "of": 2}}), "person is missing"),
     "a list as metadata": (lambda t, _: (t, [1]), "metadata is damaged"),
     "metadata cut short": (lambda t, _: (t, {"format_version": 1}), "`seed`"),
     "one column twice": (lambda t, m: (t.append_column("key", t["key"]), m), "has 2 columns key"),

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 @command(
-    short_help="Merge traces.",
+    short_help="Merge traces, or all shards of one.",
     epilog="Example: tracegen merge monday.parquet tuesday.parquet -o both.parquet",
 )
 @click.argument("traces", nargs=-1, required=True, type=TRACE_PATH)
 @add_output_flags
 def merge(traces: tuple[Path, ...], output: ReportedTrace) -> None:
-    """Merge TRACES, which share nothing, on one clock."""
+    """Merge TRACES on one clock: all shards of a trace, or whole traces, which share nothing."""
     from tracegen.derive.derivation import merge as merge_traces
 
     _write(merge_traces([open_checked(path) for path in traces]), output)
@@ -104,7 +104,7 @@ def _write(derivation: "Derivation", output: ReportedTrace) -> None:
     from tracegen.trace.writing import TraceWriter
 
     metadata = derivation.metadata
-    with TraceWriter(output.path, metadata, force=output.force) as writer:
+    with TraceWriter(output.path, metadata, force=output.force, part_ops=output.part_ops) as writer:
         for batch in derivation.batches:
             writer.write(batch)
     report_trace(output, metadata)

@@ -1,4 +1,4 @@
-"""The commands that describe traces: info and validate."""
+"""The commands that describe traces: info, validate and diff."""
 
 import json
 from pathlib import Path
@@ -47,4 +47,18 @@ def validate(trace: Path, as_json: bool) -> None:
         verdict = f"{violations.count:,} violations" if violations.count else valid
         click.echo(f"{trace}: {opened.ops:,} ops, {verdict}")
     if violations.count:
+        raise click.exceptions.Exit(1)
+
+
+@command(short_help="Compare two traces.", epilog="Example: tracegen diff a.parquet b.parquet")
+@click.argument("a", type=TRACE_PATH)
+@click.argument("b", type=TRACE_PATH)
+@answer_options(example="-o diff.md")
+def diff(a: Path, b: Path, output: AnswerOutput) -> None:
+    """Print where two traces first differ, and how many rows do; exits 1 if anything differs."""
+    from tracegen.describe.info import compare_traces
+
+    answer = compare_traces(tracegen.read(a), tracegen.read(b))
+    output.show(answer)
+    if not answer.data["equal"]:
         raise click.exceptions.Exit(1)

@@ -1,6 +1,7 @@
 """The commands that make traces of recipes: generate and recipes."""
 
 import json
+import re
 from typing import Final
 
 import click
@@ -12,6 +13,15 @@ from tracegen.console.progress_bars import show_progress
 from tracegen.errors import InputError
 from tracegen.recipes import loading
 from tracegen.recipes.recipe import Recipe
+
+
+def _parse_shard(_ctx: click.Context, _param: click.Parameter, text: str) -> tuple[int, int]:
+    match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text, re.ASCII)
+    if match and int(match[1]) < int(match[2]):
+        return int(match[1]), int(match[2])
+    problem = "not of the form I/N with I from 0 to N - 1"
+    raise InputError(problem, "write it like 0/4", subject=text[:40], setting="shard")
+
 
 _CONVERSATIONS: Final = {
     "sharegpt.path --sharegpt": "A file of conversations in ShareGPT's format.",
@@ -45,8 +55,8 @@ _WORKLOAD: Final = {
 )
 @option_group("Workload", "--users 50 --duration 5m --seed 1", *setting_flags(Recipe(), _WORKLOAD))
 @option_group(
-    "Recipe",
-    "--set prefix.share=0.5",
+    "Recipe and processes",
+    "--set prefix.share=0.5 --jobs 4",
     click.option(
         "--set",
         "settings",
@@ -54,11 +64,27 @@ _WORKLOAD: Final = {
         metavar="KEY=VALUE",
         help="Any recipe key, for example prefix.share=0.5 (docs/recipes.md).",
     ),
+    click.option(
+        "--jobs",
+        type=click.IntRange(1, 256),
+        default=1,
+        show_default=True,
+        help="Number of processes; the trace is the same.",
+    ),
+    click.option(
+        "--shard",
+        metavar="I/N",
+        default="0/1",
+        callback=_parse_shard,
+        help="Only shard I (from 0) of N, divided by users, for `merge`.",
+    ),
 )
 @add_output_flags
 def generate(
     recipe: str | None,
     settings: tuple[str, ...],
+    jobs: int,
+    shard: tuple[int, int],
     output: ReportedTrace,
     **flags: object,
 ) -> None:
@@ -72,9 +98,17 @@ def generate(
     overrides = _parse_settings(settings) | drop_missing(flags)
     path = None if recipe is None else loading.find_recipe(recipe)
     resolved = loading.load_recipe(path, overrides)
-    metadata = write_trace(resolved, output.path, force=output.force, progress=show_progress)
+    metadata = write_trace(
+        resolved,
+        output.path,
+        shard=shard,
+        jobs=jobs,
+        part_ops=output.part_ops,
+        force=output.force,
+        progress=show_progress,
+    )
     requests = metadata.counts["requests"]
-    if resolved.requests > requests:
+    if resolved.requests > requests and shard[1] == 1:
         warn(f"{resolved.requests:,} requests were asked for, but the sources and the duration hold {requests:,}")
     report_trace(output, metadata)
 

@@ -46,6 +46,13 @@ _OUTPUT_FLAGS = (
     click.option(
         "-o", "--output", type=click.Path(path_type=Path), required=True, help="The trace (Parquet) to write."
     ),
+    click.option(
+        "--part-ops",
+        type=click.IntRange(0),
+        default=0,
+        metavar="N",
+        help="Write a folder of files with N ops (or up to 262,143 more) each, not one file.",
+    ),
     click.option("--force", is_flag=True, help="Replace the output if it exists."),
     json_option("the trace's metadata"),
 )
@@ -55,8 +62,8 @@ def add_output_flags(command: Callable[..., None]) -> Callable[..., None]:
     """Add the flags of every command that writes a trace; the command gets them as `output`."""
 
     @functools.wraps(command)
-    def run_command(*, output: Path, force: bool, as_json: bool, **others: object) -> None:
-        command(output=ReportedTrace(output, force, as_json), **others)
+    def run_command(*, output: Path, part_ops: int, force: bool, as_json: bool, **others: object) -> None:
+        command(output=ReportedTrace(output, force, part_ops, as_json), **others)
 
     return option_group("Output", "-o trace.parquet --force", *_OUTPUT_FLAGS)(run_command)
 

@@ -1,19 +1,21 @@
-"""Derived traces: rows merged into one order and numbered again, and where they come from.
+"""Derived traces: rows merged into one order and numbered again, whole traces or shards, and where they come from.
 
 Ids become dense, and the first use of each object becomes its write.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from tracegen.arrays import IdTable, Numbering, sort_order
+from tracegen.arrays import IdTable, Ints, Numbering, sort_order
 from tracegen.errors import InputError
+from tracegen.recipes.recipe import Recipe
 from tracegen.trace.columns import DELETE, READ, WRITE, Columns, concatenate, take_rows
 from tracegen.trace.metadata import Metadata, SourceFile
 from tracegen.trace.reading import Trace
+from tracegen.typed_files import convert
 
 T = TypeVar("T")
 _NO_LIMIT: Final = 2**63 - 1
@@ -140,11 +142,35 @@ def _last_time(batch: Columns) -> int:
     return int(batch["time_ns"][-1])
 
 
-def merge(traces: Sequence[Trace]) -> Derivation:
-    """Merge traces on one clock, sharing nothing.
+def merge_shards(shards: Sequence[Iterator[Columns]], users: Ints) -> Iterator[Columns]:
+    """Merge the ops of a recipe's shards, with the columns of shards, into those of the whole recipe.
 
-    At equal times the users of the first trace precede those of the second.
+    `users` are the numbers of all users that have a request, in order; shape (users,).
     """
+    spacing = len(shards) + 1
+
+    def separate_ids(number: int, shard: Iterator[Columns]) -> Iterator[Columns]:
+        """Make ids distinct from those of other shards, except ids of shared objects."""
+        for batch in shard:
+            ids = {name: batch[name] * spacing + number for name in ("request_id", "session_id", "key")}
+            ids["key"] = np.where(batch["shared"] < 0, ids["key"], batch["shared"] * spacing + len(shards))
+            yield batch | ids | {"user_id": np.searchsorted(users, batch["person"])}
+
+    return renumber(merge_streams([separate_ids(*item) for item in enumerate(shards)]))
+
+
+def merge(traces: Sequence[Trace]) -> Derivation:
+    """Merge whole traces on one clock, sharing nothing, or all shards of a recipe.
+
+    At equal times the users of the first trace precede those of the second. All shards of a recipe
+    give the trace that a single process makes, byte for byte.
+
+    Raises:
+        InputError: shards are missing, given twice or of different recipes, or they are mixed with
+            whole traces.
+    """
+    if any(trace.metadata.part for trace in traces):
+        return _merge_shard_files(traces)
     users_before = np.cumsum([0, *(count_of(trace, "users") for trace in traces)])
     count = len(traces)
 
@@ -157,3 +183,26 @@ def merge(traces: Sequence[Trace]) -> Derivation:
     streams = [separate_ids(number, trace) for number, trace in enumerate(traces)]
     metadata = describe_origin(traces, {"merge": len(traces)})
     return Derivation(metadata, renumber(merge_streams(streams)))
+
+
+def _merge_shard_files(traces: Sequence[Trace]) -> Derivation:
+    """Merge the shards of one recipe; refuse a missing, repeated or foreign one."""
+    first = traces[0]
+    wholes = [replace(trace.metadata, part=None, counts={}, fingerprint="") for trace in traces]
+    parts = [trace.metadata.part or {"index": 0, "of": 0} for trace in traces]
+    count = parts[0]["of"]
+    for trace, part, whole in zip(traces, parts, wholes, strict=True):
+        if part["of"] != count or whole != wholes[0]:
+            problem = f"{trace.path} and {first.path} are not shards of the same trace"
+            raise InputError(problem, "merge whole traces, or all shards of one recipe with the same inputs")
+    recipe = convert(wholes[0].recipe, Recipe, first.path)
+    # A shard without a user is not made: only as many as users and documents are needed.
+    needed = list(range(min(count, recipe.users + recipe.documents)))
+    given = sorted(part["index"] for part in parts)
+    if given != needed:
+        problem = f"shards {given} of {count} are given"
+        raise InputError(problem, f"name each from 0 to {needed[-1]} once; `shard=I/{count}` makes shard I")
+    users = [np.unique(batch["person"]) for trace in traces for batch in trace.batches(more=("person",))]
+    streams = [trace.batches(more=("person", "shared")) for trace in traces]
+    wholes[0].counts |= first.metadata.counts  # those of its sources are the same in all shards
+    return Derivation(wholes[0], merge_shards(streams, np.unique(np.concatenate(users))))

@@ -1,4 +1,4 @@
-"""Facts about a trace: counts, lengths, reads by source, reuse distances, provenance."""
+"""Facts about a trace: counts, lengths, reads by source, reuse distances, provenance; and how two traces differ."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
@@ -10,6 +10,7 @@ from tracegen.describe.reuse import QUANTILES as DISTANCES
 from tracegen.describe.reuse import Reuse
 from tracegen.errors import format_count
 from tracegen.memory import DESCRIBING, require_for_trace
+from tracegen.trace.columns import DTYPES
 from tracegen.trace.metadata import has_guessed_sessions
 from tracegen.trace.reading import Trace
 from views.answer import Answer, Chart, Column, Table
@@ -158,3 +159,29 @@ def _list_provenance(facts: Facts) -> list[str]:
     if others:
         lines.append("from it: " + ", ".join(f"{number:,} {name.replace('_', ' ')}" for name, number in others.items()))
     return lines
+
+
+def compare_traces(a: Trace, b: Trace) -> Answer:
+    """Compare the ops of two traces row by row; `equal` of its data is whether they are the same."""
+    compared = min(a.ops, b.ops)
+    others = b.frame().select(pl.all().name.prefix("b_"))
+    rows = pl.concat([a.frame().head(compared), others.head(compared)], how="horizontal").with_row_index("row")
+    unequal = [pl.col(name) != pl.col(f"b_{name}") for name in DTYPES]
+    counts, firsts = a.collect(rows.select(unequal).sum(), rows.filter(pl.any_horizontal(unequal)).head(1))
+    differing = {name: number for name, number in counts.row(0, named=True).items() if number}
+    first = None
+    sentence = f"{a.path} has {a.ops:,} ops, {b.path} {b.ops:,}; the {compared:,} they share are equal."
+    if a.ops == b.ops:
+        sentence = f"Equal: {a.ops:,} ops, fingerprint {a.metadata.fingerprint}."
+    for row in firsts.iter_rows(named=True):
+        name = min(name for name in DTYPES if row[name] != row[f"b_{name}"])
+        first = {"row": row["row"], "column": name, "a": row[name], "b": row[f"b_{name}"]}
+        sentence = f"The first difference is in row {row['row']:,}: {name} = {first['a']} and {first['b']}."
+    table = Table(
+        title=f"Rows that differ, of {compared:,}",
+        columns=[Column("column"), Column("rows"), Column("share", "share")],
+        rows=[[name, number, number / compared] for name, number in differing.items()],
+    )
+    is_equal = first is None and a.ops == b.ops
+    data = {"equal": is_equal, "first": first, "rows_compared": compared, "rows_differing": differing}
+    return Answer(title=f"{a.path} and {b.path}", sentence=sentence, tables=[table], data=data)

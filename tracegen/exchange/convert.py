@@ -51,7 +51,7 @@ def import_trace(
     total = sum(path.stat().st_size for path in files if path.is_file())
     token_ns = milliseconds_to_ns(options.decode_token_ms)
     with (
-        TraceWriter(output.path, metadata, force=output.force) as writer,
+        TraceWriter(output.path, metadata, force=output.force, part_ops=output.part_ops) as writer,
         progress("reading", "B", total) as advance,
     ):
         columns = format_.columns or options.columns

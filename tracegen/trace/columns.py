@@ -43,6 +43,12 @@ SCHEMA: Final = pa.schema(
         pa.field("think_ns", pa.int64(), nullable=False),
     ]
 )
+SHARD_SCHEMA: Final = SCHEMA.append(pa.field("person", pa.int64(), False)).append(pa.field("shared", pa.int64(), False))
+"""The columns of a shard, with two that `merge` needs.
+
+`person` is the user's number in the whole trace. `shared` is the number of an object that sessions
+share, or -1.
+"""
 DTYPES: Final[dict[str, np.dtype[Any]]] = {
     column.name: np.dtype("u1" if column.name in ENUMS else f"<i{column.type.bit_width // 8}") for column in SCHEMA
 }

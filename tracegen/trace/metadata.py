@@ -27,6 +27,13 @@ class SourceFile(TypedDict):
     digest: NotRequired[Any]
 
 
+class ShardNumber(TypedDict):
+    """The number of a shard, and of how many it is one."""
+
+    index: Annotated[int, msgspec.Meta(ge=0)]
+    of: Positive
+
+
 @dataclass
 class Metadata:
     """The metadata of a trace; JSON under the Parquet key-value entry `kv-trace`."""
@@ -43,6 +50,7 @@ class Metadata:
     # totals by name: ops, requests, …, and rows left out by their reasons
     counts: dict[str, int] = field(default_factory=dict)
     fingerprint: str = ""  # hash of the ops, in hexadecimal
+    part: ShardNumber | None = None  # `index` and `of` of a shard; None for a whole trace
     format_version: int = FORMAT_VERSION  # version of the trace format
 
 
@@ -68,8 +76,6 @@ def read_metadata(path: Path, raw: Mapping[bytes, bytes]) -> Metadata:
         metadata = msgspec.convert(values, Metadata)
     except ValueError as error:
         raise _improper(path, str(error)) from None
-    if values.get("part"):  # earlier releases wrote shards
-        raise InputError("it is one shard of a trace", "merge all with the release that wrote them", subject=path)
     if not metadata.fingerprint:
         raise _improper(path, "it is missing - at `$.fingerprint`")
     return metadata

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tracegen.errors import InputError, check_is_file, quote_value
-from tracegen.trace.columns import DTYPES, ENUMS, SCHEMA, Columns, split_rows
+from tracegen.trace.columns import DTYPES, ENUMS, SCHEMA, SHARD_SCHEMA, Columns, split_rows
 from tracegen.trace.invariants import TraceCheck
 from tracegen.trace.metadata import read_metadata
 
@@ -62,7 +62,7 @@ class Trace:
             raise InputError(problem, "generate or copy it again") from None
 
     def _check_columns(self, schema: pa.Schema) -> None:
-        for column in SCHEMA:
+        for column in SHARD_SCHEMA if self.metadata.part else SCHEMA:
             name = column.name
             count = schema.names.count(name)
             if count > 1:
@@ -103,15 +103,17 @@ class Trace:
         except (pl.exceptions.PolarsError, OSError) as error:
             raise InputError(f"{self.path} cannot be read ({_first_line(error)})", "copy it again") from None
 
-    def batches(self, size: int = BATCH_OPS) -> Iterator[Columns]:
+    def batches(self, size: int = BATCH_OPS, more: tuple[str, ...] = ()) -> Iterator[Columns]:
         """Yield the ops in order, `size` rows at a time, however the file groups its rows.
+
+        `more` names columns of a shard to read besides those of all traces.
 
         Raises:
             InputError: a page cannot be read, a value is null, or an enum holds an unknown word.
         """
         waiting: list[Columns] = []
         rows = 0
-        for batch in self._decoded_batches(size):
+        for batch in self._decoded_batches(size, [*SCHEMA.names, *more]):
             waiting.append(batch)
             rows += len(batch["op_id"])
             if rows >= size:
@@ -122,13 +124,13 @@ class Trace:
         if rows:
             yield split_rows(waiting, size)[0]
 
-    def _decoded_batches(self, size: int) -> Iterator[Columns]:
+    def _decoded_batches(self, size: int, names: list[str]) -> Iterator[Columns]:
         """Yield the rows in batches of at most `size`, as the files group them."""
         start = 0
         try:
             for file in self._files:
-                for batch in file.iter_batches(size, columns=SCHEMA.names):
-                    yield {name: self._decode(batch.column(name), name, start) for name in SCHEMA.names}
+                for batch in file.iter_batches(size, columns=names):
+                    yield {name: self._decode(batch.column(name), name, start) for name in names}
                     start += batch.num_rows
         except MemoryError:  # Arrow's is one of its exceptions, too
             raise
@@ -144,7 +146,7 @@ class Trace:
             raise InputError(f"{name} is null", remedy, subject=f"{self.path}, row {row}")
         if name not in ENUMS:
             values: NDArray[Any] = column.to_numpy()
-            return values.astype(DTYPES[name], copy=False)
+            return values.astype(DTYPES.get(name, np.int64), copy=False)
         words = column.dictionary if isinstance(column, pa.DictionaryArray) else column
         codes = pc.index_in(words, pa.array(ENUMS[name], words.type))
         if isinstance(column, pa.DictionaryArray):

@@ -40,7 +40,7 @@ class Requests:
 
 
 def make_ops(requests: Iterable[Requests], *, decode_batch: int, token_ns: int, shared: int) -> Iterator[Columns]:
-    """Make the ops of requests, sorted by (time, user, request, order in the request), in batches.
+    """Make the ops of requests, with their objects, sorted by (time, user, request, order in it), in batches.
 
     Holds the ops that may still follow ops of later requests. Sessions share the objects below `shared`.
     A decode read stands for `decode_batch` generated tokens, each of nominally `token_ns`.
@@ -169,8 +169,8 @@ def _sort(parts: list[Columns]) -> Columns:
 
 
 def _assign_keys(batch: Columns, keys: Numbering, begin: int) -> Columns:
-    """Return ops in order, numbered from `begin`: the first op of an object writes its key."""
-    key, first = keys.number(batch.pop("object"))
+    """Return ops in order, with their objects, numbered from `begin`: the first op of an object writes its key."""
+    key, first = keys.number(batch["object"])
     op = np.full(len(key), READ, np.uint8)
     op[first] = WRITE
     return batch | {"op_id": begin + np.arange(len(key)), "op": op, "key": key}

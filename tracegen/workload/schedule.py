@@ -42,8 +42,11 @@ class Schedule:
             self._schedule(self._clock.first_sessions())
 
     def requests(self, users: Ints) -> Iterator[Requests]:
-        """Yield the requests in order, in batches, with the trace's numbers of these users and of sessions."""
-        for turns in self.batches():
+        """Yield the requests of these users in order, in batches, with numbers of users and sessions from 0."""
+        for every in self.batches():
+            turns = every.take(np.flatnonzero(np.isin(every.user, users)))
+            if not len(turns):
+                continue
             session, _ = self._sessions.number(turns.slot)
             user = np.searchsorted(users, turns.user)
             # Portions that fit into memory, however long the histories.

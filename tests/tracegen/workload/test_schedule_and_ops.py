@@ -49,7 +49,7 @@ class Chats:
 def make_ops_of(recipe: Recipe, chats: list[list[tuple[int, int]]]) -> Columns:
     recipe = replace(recipe, mix=Mix(sharegpt=1))
     sources: list[Source] = [Chats(recipe, chats)]
-    return joined(list(batches(recipe, sources)))
+    return joined(list(batches(recipe, sources, list_users(recipe, sources))))
 
 
 def start_times(recipe: Recipe, chats: list[list[tuple[int, int]]]) -> Ints:
@@ -177,7 +177,7 @@ def generate_batches(recipe: Recipe, given_chats: list[list[tuple[int, int]]]) -
     sources = [Chats(recipe, given_chats) if name == "sharegpt" else None for name in recipe.weights]
     others = open_sources(replace(recipe, mix=replace(recipe.mix, sharegpt=0)), Metadata(0, {}, ""))
     every: list[Source] = [source or others.pop(0) for source in sources]
-    return [batch for batch in batches(recipe, every) if len(batch["op_id"])]
+    return [batch for batch in batches(recipe, every, list_users(recipe, every)) if len(batch["op_id"])]
 
 
 @settings(max_examples=100)
