@@ -90,7 +90,11 @@ def answer_simulation(cells: Sequence[Cell], info: SimulationInfo, most: int) ->
     best = most_hits[0]
     least = min(map(_rate, cells))
     where = ", ".join(_name_setting(best, axis) for axis in info.axes)
-    settings = [_name_setting(best, name) for name in _SETTINGS if name not in info.axes]
+    # The order may follow from an axis, as an engine's scheduler does from the rules.
+    others = {
+        name: dict.fromkeys(_name_value(cell[name]) for cell in cells) for name in _SETTINGS if name not in info.axes
+    }
+    settings = [f"{_SETTINGS[name]} {' or '.join(values)}" for name, values in others.items()]
     subject = [", ".join([*settings, DECODE_WORDS[info.settings["decode"]]])]
     if info.prediction is not None:
         kind, profile = info.prediction.kind, info.prediction.profile

@@ -62,7 +62,8 @@ def ops_of(batch: Columns, block: int = 0) -> list[Op]:
     )
     words = {name: [ENUMS[name][code] for code in batch[name]] for name in ("op", "phase", "source")}
     columns = [words[name] if name in words else batch[name].tolist() for name in names]
-    return [Op(*row, block) for row in zip(*columns, strict=True)]
+    columns.append([block] * len(batch["key"]))
+    return [Op(*row) for row in zip(*columns, strict=True)]
 
 
 @dataclass
