@@ -17,6 +17,7 @@ SETTING: Final = "arrangement"
 Source = Literal["user", "multi_turn", "system", "common", "rag"]
 Count = Annotated[int, Meta(ge=0, lt=1 << 31)]
 Whole = Annotated[int, Meta(ge=1, lt=1 << 31)]
+Steps = Annotated[int, Meta(ge=1, le=10_000)]  # a plan walks through each, also when nothing else happens
 # The compiled core counts the touches of an object in a tier up to here (`TOUCHES`).
 Touches = Annotated[int, Meta(ge=1, le=127)]
 Share = Annotated[float, Meta(ge=0, le=1)]
@@ -90,9 +91,9 @@ class SchedulerRules:
     max_num_batched_tokens: Whole = 8192
     step_ms: Annotated[float, Meta(gt=0, le=1e6)] = 15.0
     tokens_per_s: Whole = 16384
-    transfer_steps: Whole = 1
-    read_steps: Whole = 1
-    write_steps: Whole = 1
+    transfer_steps: Steps = 1
+    read_steps: Steps = 1
+    write_steps: Steps = 1
 
     def __post_init__(self) -> None:
         check_decimals("step_ms", self.step_ms)

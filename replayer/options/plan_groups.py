@@ -154,12 +154,12 @@ class WorkOptions(OptionTable):
     )
     order: str | None = option(
         None,
-        "Sequence in which the plan takes requests. trace: the trace's. reference: that in"
-        " which users would make them on a reference system under this load. RUN: that of an"
-        " earlier run.",
+        "Sequence in which the plan takes requests. trace: the trace's. engine: that of the"
+        " engine's scheduler (docs/serving.md). reference: that in which users would make them"
+        " on a reference system under this load. RUN: that of an earlier run.",
         NAME_OR_FILE,
-        "trace|reference[:NAME|FILE]|RUN",
-        shown="reference; trace if pace is open and requests take no time",
+        "trace|engine|reference[:NAME|FILE]|RUN",
+        shown="engine if its scheduler can; else reference, or trace if pace is open and requests take no time",
     )
     placement: Placement = option(
         "planned",

@@ -118,7 +118,10 @@ def resolve_plan(trace: Trace, options: Options, part: tuple[int, int] = (0, 1))
     )
     if work.order == "engine" and resolved.order.kind != "engine":
         obstacle = resolved.order.instead or f"{arrangement.name} has no scheduler"
-        remedy = "pass `engine=vllm`, a trace of blocks, `gpu_mem_gb`, and `cpu_mem_gb` or no nvme; or another order"
+        remedy = (
+            "pass `arrangement=vllm`, its own rules, a trace of blocks, `gpu_mem_gb`, and"
+            " `storage_capacity_gb` 0, or unlimited behind `cpu_mem_gb`; or another order"
+        )
         raise InputError(obstacle, remedy, subject="engine", setting="order")
     return model.name, _pace_as_engine(resolved)
 

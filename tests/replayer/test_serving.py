@@ -216,7 +216,7 @@ def test_what_an_engine_cannot_plan_is_refused_with_a_remedy(trace: Path, tmp_pa
     model = TIERS[:4]
     sentence(here(*plan, *model, "--cpu-mem-gb", "1"), "no gpu tier", "gpu-mem-gb")
     sentence(here("replayer", "plan", whole, *plan[3:], *TIERS), "not one of blocks", "trace of blocks")
-    sentence(here(*plan, *TIERS, "--storage-capacity-gb", "1"), "no capacity", "another order")
+    sentence(here(*plan, *TIERS, "--storage-capacity-gb", "1"), "no capacity", "--storage-capacity-gb 0")
     sentence(here(*plan, "--model", "llama3.1-8b", "--cpu-mem-gb", "1", "--gpu-mem-gb", "1"), "no scheduler", "engine")
     short = ("--gpu-mem-gb", "4M", "--storage-capacity-gb", "0")
     sentence(here(*plan, *model, *short), "blocks of 16 tokens", "room for 1", "--gpu-mem-gb")
