@@ -121,7 +121,7 @@ class CounterStruct(Structure):
         ("parts", CountsStruct * 2),
         *_numbers("part_of minute", c_void_p),
         ("minutes", c_int64),
-        *_numbers("bytes prompts request key", c_void_p),
+        *_numbers("bytes request key", c_void_p),
     )
 
 

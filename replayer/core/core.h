@@ -4,7 +4,8 @@
  * The files: heap.h, numbers.h (a set whose least number is found at once), memory.h, placement.c
  * (which tier holds which object), policies/ (which object is evicted), scheduler.c (which moves may
  * run, and when ops are due), devices.c (shared bandwidth on the virtual clock), serving.c (an
- * engine's scheduler on it), planner.c (a plan in some order), counting.c (counts of a plan), payload.c, extents.c, tiers.c, uring.c (I/O),
+ * engine's scheduler on it), planner.c (a plan in some order), workload.c and keys.c (the ops of a
+ * trace), counting.c (counts of a plan), payload.c, extents.c, tiers.c, uring.c (I/O),
  * run.c (book-keeping of an execution), engine.c (workers on the real clock), stations.c and
  * prediction.c (an execution on the computed clock of a measured machine). Times are nanoseconds.
  * Indices of moves and ops are pool slots; -1: none.
@@ -291,7 +292,6 @@ typedef struct {
     int64_t entries[TIERS], read_entries[TIERS];    /* objects that came; that were read there */
     int64_t drops[TIERS], free_drops[TIERS];    /* free: a slower tier holds the object */
 } Counts;
-enum { PROMPT_COLUMNS = 3 };    /* tokens of a prompt; those that hits spare; those from nvme */
 /* The arrays belong to the caller, who zeroes them at the start. */
 typedef struct {
     Counts parts[PARTS];
@@ -299,7 +299,6 @@ typedef struct {
     const int32_t *minute;      /* per request: when it arrives; NULL: no bytes by minute */
     int64_t minutes;
     int64_t *bytes;             /* [part][minute][read or write][tier] */
-    int64_t *prompts;           /* [request][PROMPT_COLUMNS]; NULL: not counted */
     uint8_t *request, *key;     /* per request and key: flags */
 } Counter;
 

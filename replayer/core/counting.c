@@ -18,11 +18,6 @@ static void count_read(Counter *c, Counts *sums, const TraceOp *op, const TraceK
     }
     sums->hits[op->source][tier]++;
     sums->spared_tokens[op->source][tier] += key->stored;   /* the rest is computed again */
-    if (c->prompts) {
-        int64_t *prompt = c->prompts + PROMPT_COLUMNS * (int64_t)op->request;
-        prompt[1] += key->stored;
-        if (tier == NVME) prompt[2] += key->stored;
-    }
 }
 
 /* Per key: bit t: tier t holds the object; bit 4 + t: and nothing has read that entry yet. */
@@ -107,11 +102,8 @@ static void count_op(Counter *c, const Workload *w, const PlannedOp *planned,
     totals_op(&sums->totals, (int)planned->role);
     sums->requests += !(c->request[op->request] & HAS_OP);
     c->request[op->request] |= HAS_OP;
-    if (op->phase == PREFILL && planned->role != REMOVE) {
-        int64_t tokens = w->key[op->key].tokens;
-        sums->prompt_tokens[op->source] += tokens;
-        if (c->prompts) c->prompts[PROMPT_COLUMNS * (int64_t)op->request] += tokens;
-    }
+    if (op->phase == PREFILL && planned->role != REMOVE)
+        sums->prompt_tokens[op->source] += w->key[op->key].tokens;
     for (int64_t seq = 0; seq < planned->moves; seq++) {
         totals_move(&sums->totals, w, planned->row, seq, &moves[seq]);
         count_move(c, sums, w, op, &moves[seq], bytes);
