@@ -98,8 +98,8 @@ def name_gib(size: float) -> str:
     """Return bytes as a number of GiB that a flag takes: 3 digits, rounded up."""
     if size <= 0:
         return "0"
-    text = f"{size / GIB:.3g}"
-    return text if float(text) * GIB >= size else f"{size / GIB * 1.005:.3g}"
+    gib = float(f"{size / GIB:.3g}")
+    return f"{gib if gib * GIB >= size else float(f'{size / GIB * 1.005:.3g}'):g}"
 
 
 # What a remedy gains: prompt tokens, those that hits spare, and how many more they would

@@ -57,3 +57,4 @@ def test_the_remedy_helps(path: Path) -> None:
 @pytest.mark.parametrize("size", [1, 999, 10**6, 5 * 2**29, 80 * 10**9, 123_456_789_012])
 def test_room_is_rounded_up(size: int) -> None:
     assert size <= float(name_gib(size)) * 2**30 <= 1.011 * size
+    assert name_gib(1049 * 2**30) == "1050", "no exponents below a million GiB"
