@@ -881,7 +881,8 @@ static void begin_batch(Serving *s) {
     s->out_count = kept;
     s->move_count -= moves;
     s->moves_handed -= moves;
-    memmove(s->moves, s->moves + moves, (size_t)s->move_count * sizeof *s->moves);
+    if (s->move_count)  /* before the first move there is no array */
+        memmove(s->moves, s->moves + moves, (size_t)s->move_count * sizeof *s->moves);
 }
 
 int64_t serving_plan(Serving *s, int64_t most, const PlannedOp **ops, const PlannedMove **moves) {
