@@ -30,7 +30,9 @@ def find_serving_obstacle(arrangement: Arrangement, usable: Usable, lookup: Look
 
 def make_serving_rules(scheduler: SchedulerRules, usable: Usable, block_tokens: int, block_bytes: int) -> ServingStruct:
     """Return the rules of a serving engine as compiled code reads them."""
-    gpu, cpu = (_MANY_BLOCKS if size is None else size // block_bytes for size in usable[:2])
+    # Compiled code counts blocks in 32 bits.
+    most = (_MANY_BLOCKS if size is None else min(size // block_bytes, _MANY_BLOCKS) for size in usable[:2])
+    gpu, cpu = most
     return ServingStruct(
         block_tokens,
         gpu,

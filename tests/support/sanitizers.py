@@ -25,7 +25,7 @@ from tracegen.schema import Trace
 
 PLACE = ROOT / "build" / "sanitize"
 TESTS = (
-    "test_core.py policies/test_oracle.py arrangements/test_arrangements.py ordering/test_scheduler.py"
+    "test_core.py test_serving.py policies/test_oracle.py arrangements/test_arrangements.py ordering/test_scheduler.py"
     " tiers/test_slab_tier.py pacing/test_engine.py pacing/test_real_runs.py"
 ).split()
 
