@@ -54,14 +54,14 @@ def count_fields() -> dict[str, int]:
 
 
 LIMITS: dict[str, tuple[Callable[[], int], int]] = {
-    "syntax nodes of the packages": (lambda: len(CODE.nodes), 270_725),
-    "syntax nodes of the tests": (lambda: count_nodes(TESTS), 288_526),
-    "lines of Python and C": (lambda: count_lines([*MODULES, *C_FILES]), 47_890),
-    "lines of tests": (lambda: count_lines(TESTS), 32_585),
+    "syntax nodes of the packages": (lambda: len(CODE.nodes), 270_620),
+    "syntax nodes of the tests": (lambda: count_nodes(TESTS), 288_150),
+    "lines of Python and C": (lambda: count_lines([*MODULES, *C_FILES]), 47_480),
+    "lines of tests": (lambda: count_lines(TESTS), 32_440),
     "modules": (lambda: len(MODULES), 312),
     "folders with modules": (lambda: len({path.parent for path in MODULES}), 41),
     "words in docs/*.md": (count_words_of_docs, 42_000),
-    "functions that align text or format a number": (lambda: len(find_formatters()), 12),
+    "functions that align text or format a number": (lambda: len(find_formatters()), 11),
     "fields of the largest class": (lambda: max(count_fields().values()), 21),
 }
 
