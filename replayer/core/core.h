@@ -17,6 +17,7 @@
  * for its throttle (tiers.c). Everything else belongs to one thread at a time.
  */
 #pragma once
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -147,6 +148,17 @@ typedef struct {
     double held_ns;
 } Account;
 void placement_account(const Placement *p, Account *out);
+static inline void account_enter(Account *a, int tier, int64_t size) {
+    a->used[tier] += size;
+    a->resident[tier]++;
+    if (a->used[tier] > a->peak[tier]) a->peak[tier] = a->used[tier];
+    if (a->resident[tier] > a->peak_objects[tier]) a->peak_objects[tier] = a->resident[tier];
+}
+static inline void account_leave(Account *a, int tier, int64_t size) {
+    a->used[tier] -= size;
+    a->resident[tier]--;
+    assert(a->used[tier] >= 0 && a->resident[tier] >= 0);
+}
 
 /* ---- Sums over moves: counts and bytes per (move, from, to); tier -1 is the last of four. ---- */
 typedef struct {
@@ -166,6 +178,14 @@ typedef struct {
     int64_t workers;            /* asap without a plan: requests in progress */
 } Load;
 enum { ASAP, CLOSED, OPEN };
+/* A time or a pause of the trace, as the load has it. */
+static inline int64_t scaled(const Load *load, int64_t ns) {
+    return (int64_t)((double)ns / load->speedup);
+}
+/* Whether an op reads or writes an object of its request's prompt. */
+static inline bool is_of_prompt(const TraceOp *op) {
+    return op->phase == PREFILL && op->op != REMOVE;
+}
 
 typedef struct {
     int64_t position, due_ns, end_ns, wait_ns, admitted_ns;

@@ -206,11 +206,8 @@ static void enter(Placement *p, uint32_t key, int tier, int kind, int from) {
     int64_t size = bytes_of(p, key);
     p->places[key] |= (uint8_t)(1 << tier);
     p->touches[tier][key] = key == p->key_at[p->position];
-    a->used[tier] += size;
-    a->resident[tier]++;
+    account_enter(a, tier, size);
     assert(a->used[tier] <= p->rules.tier[tier].usable);
-    if (a->used[tier] > a->peak[tier]) a->peak[tier] = a->used[tier];
-    if (a->resident[tier] > a->peak_objects[tier]) a->peak_objects[tier] = a->resident[tier];
     if (p->places[key] & PINNED) {
         p->pinned[tier] += size;
         return;
@@ -224,9 +221,7 @@ static void leave(Placement *p, uint32_t key, int tier, bool evicted) {
     int64_t size = bytes_of(p, key);
     assert(holds(p, tier, key));
     p->places[key] &= (uint8_t)~(1 << tier);
-    p->account.used[tier] -= size;
-    p->account.resident[tier]--;
-    assert(p->account.used[tier] >= 0 && p->account.resident[tier] >= 0);
+    account_leave(&p->account, tier, size);
     if (p->places[key] & PINNED) {
         p->pinned[tier] -= size;
         assert(p->pinned[tier] >= 0);

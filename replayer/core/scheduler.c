@@ -587,16 +587,12 @@ static void advance_request(Scheduler *s, int32_t request, int64_t now) {
     }
 }
 
-static int64_t scaled(const Scheduler *s, int64_t ns) {
-    return (int64_t)((double)ns / s->load.speedup);
-}
-
 /* When the trace says that a request starts; NEVER: what was before it decides. */
 static int64_t timed_start(const Scheduler *s, int64_t request) {
     const TraceRequest *asked = &s->ops->request[request];
     bool is_timed = s->load.pace == OPEN ||
                     (s->load.pace == CLOSED && s->ops->first[asked->user] == request);
-    return is_timed ? scaled(s, asked->time_ns) : NEVER;
+    return is_timed ? scaled(&s->load, asked->time_ns) : NEVER;
 }
 
 static void begin_request(Scheduler *s, int32_t request, int64_t start) {
@@ -658,7 +654,7 @@ static void end_request(Scheduler *s, int32_t request, int64_t now) {
     if (s->decides && s->load.pace == ASAP) enter_requests(s, now);
     if (s->load.pace != CLOSED || next == NONE) return;
     RequestState *r = &s->requests[request], *after = &s->requests[next];
-    int64_t start = r->end_ns + r->wait_ns + scaled(s, s->ops->request[next].think_ns);
+    int64_t start = r->end_ns + r->wait_ns + scaled(&s->load, s->ops->request[next].think_ns);
     if (s->decides) begin_request(s, next, start);
     after->start_ns = after->due_ns = start;
     advance_request(s, next, now);

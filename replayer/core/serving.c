@@ -112,17 +112,12 @@ static void emit(Serving *s, int kind, int32_t key, int from, int to, bool backg
 static void enter(Serving *s, int32_t key, int tier) {
     Account *a = &s->account;
     int64_t size = s->ops->key[key].size;
-    a->used[tier] += size;
-    a->resident[tier]++;
-    if (a->used[tier] > a->peak[tier]) a->peak[tier] = a->used[tier];
-    if (a->resident[tier] > a->peak_objects[tier]) a->peak_objects[tier] = a->resident[tier];
+    account_enter(a, tier, size);
     if (size > a->largest) a->largest = size;
 }
 
 static void leave(Serving *s, int32_t key, int tier) {
-    s->account.used[tier] -= s->ops->key[key].size;
-    s->account.resident[tier]--;
-    assert(s->account.used[tier] >= 0 && s->account.resident[tier] >= 0);
+    account_leave(&s->account, tier, s->ops->key[key].size);
 }
 
 /* The plan gets the object into gpu, unless it has it there. */
@@ -220,7 +215,7 @@ static void hand_out(Serving *s, int64_t row, int role) {
 }
 
 static bool is_full(const Serving *s, const TraceOp *op) {
-    bool is_block = op->phase == PREFILL ? op->op != REMOVE : op->op == WRITE;
+    bool is_block = is_of_prompt(op) || (op->phase == DECODE && op->op == WRITE);
     return is_block && op->tokens == s->rules.block_tokens;
 }
 
@@ -753,8 +748,6 @@ static void end_loads(Serving *s) {
     }
 }
 
-static int64_t scale_time(int64_t ns, double speedup) { return (int64_t)((double)ns / speedup); }
-
 static void end_request(Serving *s, int32_t request) {
     Asked *r = &s->requests[request];
     int32_t next = s->ops->request[request].next;
@@ -764,7 +757,7 @@ static void end_request(Serving *s, int32_t request) {
     s->finished[s->finished_count++] = request;
     s->present--;
     if (s->load.pace != CLOSED || next == NONE) return;
-    int64_t pause = scale_time(s->ops->request[next].think_ns, s->load.speedup);
+    int64_t pause = scaled(&s->load, s->ops->request[next].think_ns);
     heap_push(&s->arrivals, (uint64_t)(s->now + pause), next);
 }
 
@@ -831,7 +824,7 @@ static void enter_request(Serving *s, int32_t request) {
     for (int32_t i = 0; i < asked->count; i++) {
         const TraceOp *op = &s->ops->op[s->ops->rows[asked->begin + i]];
         answer += op->new_tokens;
-        if (op->phase == PREFILL && op->op != REMOVE) prompt += op->tokens;
+        if (is_of_prompt(op)) prompt += op->tokens;
         if (is_full(s, op)) r->key[r->keys++] = (int32_t)op->key;
     }
     r->prompt = (int32_t)(prompt ? prompt : 1);
@@ -857,7 +850,7 @@ static bool let_requests_in(Serving *s) {
             enter_request(s, request);
         } else {
             if (s->arrivals.count && (int64_t)s->arrivals.entries[0].key > s->now) break;
-            int64_t due = scale_time(s->ops->request[request].time_ns, s->load.speedup);
+            int64_t due = scaled(&s->load, s->ops->request[request].time_ns);
             heap_push(&s->arrivals, (uint64_t)due, request);
         }
     }
@@ -940,7 +933,7 @@ Serving *serving_new(const Workload *workload, const ServingRules *rules, const 
     for (int64_t user = 0; load->pace == CLOSED && user < workload->users; user++) {
         int32_t request = workload->first[user];
         if (request == NONE) continue;
-        int64_t due = scale_time(workload->request[request].time_ns, load->speedup);
+        int64_t due = scaled(load, workload->request[request].time_ns);
         heap_push(&s->arrivals, (uint64_t)due, request);
     }
     attempt_end(&attempt);
